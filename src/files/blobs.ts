@@ -1,8 +1,9 @@
-import { existsSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { access, mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
 import { descriptorReserve } from '../http/descriptor-limit.ts'
+import { log } from '../log/log.ts'
 import { newBlobName } from '../store/blobs.ts'
 import type { BlobStore, BlobWriter, ContentRequest } from '../store/store.ts'
 
@@ -25,12 +26,21 @@ export class FolderBlobs implements BlobStore {
     this.#isShared = isShared
   }
 
-  /** Creates the folder, for this user only, and removes incomplete uploads of an earlier process. */
+  /**
+   * Creates the folder, for this user only, and removes incomplete uploads of an earlier process. One that cannot be
+   * written is reported in the log: all but new files goes on.
+   */
   static async open(folder: string, isShared: boolean): Promise<FolderBlobs> {
     const blobs = new FolderBlobs(folder, isShared)
-    await mkdir(blobs.#uploads, { recursive: true, mode: 0o700 })
-    for (const name of await blobs.#abandonedIn(blobs.#uploads))
-      await rm(join(blobs.#uploads, name), { recursive: true, force: true })
+    try {
+      await mkdir(blobs.#uploads, { recursive: true, mode: 0o700 })
+      await access(blobs.#uploads, constants.W_OK)
+      for (const name of await blobs.#abandonedIn(blobs.#uploads))
+        await rm(join(blobs.#uploads, name), { recursive: true, force: true })
+    } catch (error) {
+      const reason = REASONS[(error as NodeJS.ErrnoException).code ?? ''] ?? `: ${(error as Error).message}`
+      log.warn(`The folder ${folder} cannot be written${reason}. Until it can be, uploads and images are refused.`)
+    }
     return blobs
   }
 
@@ -43,11 +53,22 @@ export class FolderBlobs implements BlobStore {
   async create(name = newBlobName()): Promise<BlobWriter> {
     const temporary = join(this.#uploads, newBlobName())
     descriptorReserve.take()
-    const handle = await onDisk(open(temporary, 'wx', 0o600)).catch((error: unknown) => {
+    const handle = await onDisk(this.#begun(temporary)).catch((error: unknown) => {
       descriptorReserve.giveBack()
       throw error
     })
     return new FileWriter(name, handle, { temporary, path: this.#path(name) }, (paths) => this.#publish(paths))
+  }
+
+  /** The folder is created where the start could not do so, or where it was removed. */
+  async #begun(temporary: string): Promise<FileHandle> {
+    try {
+      return await open(temporary, 'wx', 0o600)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      await mkdir(this.#uploads, { recursive: true, mode: 0o700 })
+      return await open(temporary, 'wx', 0o600)
+    }
   }
 
   async #publish({ temporary, path }: Paths): Promise<void> {
@@ -163,6 +184,8 @@ const REASONS: Record<string, string> = {
   EDQUOT: ': its disk is full',
   EIO: ': disk I/O error',
   EROFS: ': it is read-only',
+  EACCES: ': Sluice may not write there',
+  EPERM: ': Sluice may not write there',
 }
 
 const diskError = (cause: NodeJS.ErrnoException): GatewayError =>

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
@@ -355,6 +355,35 @@ test.skipIf(!CAN_PRELOAD)(
 
       gateway = await startGatewayProcess({ data: folder, config })
       expect(await generate()).toBe(200)
+    } finally {
+      await gateway.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+  20_000,
+)
+
+test.skipIf(disk === undefined)(
+  'a folder of files that is read-only is reported at the start, and uploads are refused',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-read-only-'))
+    mkdirSync(join(folder, 'files'))
+    const script = `mount -t tmpfs -o ro none ${join(folder, 'files')} && exec "$@"`
+    const command = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, 'sh']
+    const gateway = await startGatewayProcess({ data: folder, group: { command } })
+    try {
+      const { url, key } = gateway
+      const body = new FormData()
+      body.append('purpose', 'user_data')
+      body.append('file', new File(['text'], 'a.txt'))
+      const headers = { authorization: `Bearer ${key}` }
+      const refused = await fetch(`${url}/v1/files`, { method: 'POST', headers, body })
+      expect([refused.status, await refused.json()]).toMatchObject([
+        503,
+        { error: { code: 'store_unavailable', message: 'The file store is unavailable: it is read-only; try again.' } },
+      ])
+      expect((await ask({ url, key, protocol: 'messages', model: 'sandbox/messages', stream: false })).status).toBe(200)
+      expect(gateway.output().stderr).toContain(`${join(folder, 'files')} cannot be written: it is read-only.`)
     } finally {
       await gateway.stop()
       rmSync(folder, { recursive: true, force: true })
