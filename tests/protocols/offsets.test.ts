@@ -17,10 +17,22 @@ test.each(['code points', 'bytes'] as const)('offsets of a text in pieces are th
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), fc.nat(), (pieces, at) => {
       const offsets = new TextOffsets('', unit)
-      for (const one of pieces) offsets.append(one)
+      const countOf = units[unit]
+      for (const [index, one] of pieces.entries()) {
+        offsets.append(one)
+        // What is measured may end within a pair.
+        if (index % 2 === at % 2)
+          expect(offsets.length).toBe(
+            countOf(
+              pieces
+                .slice(0, index + 1)
+                .join('')
+                .toWellFormed(),
+            ),
+          )
+      }
       const text = pieces.join('').toWellFormed()
       fc.pre(text === pieces.join(''))
-      const countOf = units[unit]
       expect(offsets.length).toBe(countOf(text))
       const start = [...text].slice(0, at % ([...text].length + 1)).join('')
       expect(offsets.toProtocol(start.length)).toBe(countOf(start))
@@ -58,4 +70,20 @@ test('short pieces that were not measured yet take little memory', () => {
   })
   expect((sizeNow() - before) / all.length).toBeLessThan(60_000)
   expect(all[0]!.length).toBe(16_000)
+})
+
+test.each([
+  ['an early emoji', 'a', 100_000],
+  ['emojis everywhere', '😀 and 中文 ', 800_000],
+])('a long text takes little memory: %s', (_, text, mostBytes) => {
+  const sizeNow = (): number => {
+    Bun.gc(true)
+    return heapStats().heapSize + heapStats().extraMemorySize
+  }
+  const before = sizeNow()
+  const offsets = new TextOffsets('😀', 'code points')
+  for (let length = 2; length < 500_000; length += text.length) offsets.append(text)
+  expect(offsets.length).toBeGreaterThan(400_000)
+  expect(sizeNow() - before).toBeLessThan(mostBytes)
+  expect(offsets.toProtocol(2)).toBe(1)
 })
