@@ -18,7 +18,7 @@ export class TextOffsets {
   #plain = 0
   /** Count before each block of code units behind those. */
   readonly #counts: number[] = []
-  /** What each code unit of a block counts; undefined for a block in which each counts as one. */
+  /** Counts of the single code units of each block; undefined for a block in which each counts as one. */
   readonly #widths: (Uint8Array | undefined)[] = []
   /** Length of the text in code units, and in the protocol's unit. */
   #end = 0

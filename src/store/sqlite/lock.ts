@@ -21,7 +21,7 @@ const END_MS = 1000
 /**
  * Locks a data folder for one server. The lock is an open exclusive transaction on a file of its own: the operating
  * system releases it when the process ends, so that a `kill -9` leaves nothing to clean up. `server.pid` names the
- * process, also for the case that the locked file was removed. Where both were, the process is found by what it has open.
+ * process, also for the case that the locked file was removed. Where both were, it is found by what it has open.
  * Fails with an Error that names the process which has the lock.
  */
 export function lockFolder(folder: string): { release(): void } {
