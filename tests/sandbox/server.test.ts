@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { sandbox, serveSandbox } from '../../src/providers/sandbox/server.ts'
@@ -334,4 +335,31 @@ describe('serveSandbox', () => {
       ((await response.json()) as Json)['error'].code,
     ]).toEqual([429, '7', 'rate_limit_exceeded'])
   })
+})
+
+test('a filler of any length has that many words, in the same order', async () => {
+  const text = async (words: number): Promise<string> =>
+    (await postJson(CHAT, chat(`[[length: ${words}]]`)))['choices'][0].message.content as string
+  const all = (await text(100)).split(' ')
+  expect(all.length).toBe(100)
+  for (const words of [1, 2, 24, 25, 26, 48, 49, 50, 51, 99])
+    expect([words, await text(words)]).toEqual([words, all.slice(0, words).join(' ')])
+})
+
+test('a long response that is not read takes little memory', async () => {
+  const readers: unknown[] = []
+  const begin = async (): Promise<void> => {
+    const { body } = await sandbox(post(CHAT, chat('[[length: 100000]]', { stream: true })))
+    const reader = body!.getReader()
+    for (let frames = 0; frames < 5; frames++) await reader.read()
+    readers.push(reader)
+  }
+  const sizeNow = (): number => {
+    Bun.gc(true)
+    return heapStats().heapSize + heapStats().extraMemorySize
+  }
+  await begin()
+  const before = sizeNow()
+  for (let clients = 0; clients < 20; clients++) await begin()
+  expect((sizeNow() - before) / 20).toBeLessThan(300_000)
 })

@@ -32,12 +32,15 @@ export function* eventsOf(
   yield { type: 'finish', reason, raw: reason, ...(stopSequence === undefined ? {} : { stopSequence }) }
 }
 
-function deltasOf(head: PlannedPart['head'], text: string, wordsPerDelta: number): string[] {
-  if (head.type === 'tool-call' && head.form === 'function')
-    return text.match(new RegExp(`[\\s\\S]{1,${ARGUMENT_CHARACTERS_PER_DELTA}}`, 'gu')) ?? []
-  if (head.type === 'image') return text.match(new RegExp(`.{1,${IMAGE_CHARACTERS_PER_DELTA}}`, 'g')) ?? []
-  const words = text.match(/^\s+|\S+\s*/g) ?? []
-  const deltas: string[] = []
-  for (let i = 0; i < words.length; i += wordsPerDelta) deltas.push(words.slice(i, i + wordsPerDelta).join(''))
-  return deltas
+/** One at a time: those of a long text would take several times its memory. */
+function* deltasOf(head: PlannedPart['head'], text: string, wordsPerDelta: number): Generator<string> {
+  if (head.type === 'image') yield* matches(text, new RegExp(`.{1,${IMAGE_CHARACTERS_PER_DELTA}}`, 'g'))
+  else if (head.type === 'tool-call' && head.form === 'function')
+    yield* matches(text, new RegExp(`[\\s\\S]{1,${ARGUMENT_CHARACTERS_PER_DELTA}}`, 'gu'))
+  else
+    yield* matches(text, new RegExp(`^\\s+(?:\\S+\\s*){0,${wordsPerDelta - 1}}|(?:\\S+\\s*){1,${wordsPerDelta}}`, 'g'))
+}
+
+function* matches(text: string, pattern: RegExp): Generator<string> {
+  for (const [match] of text.matchAll(pattern)) yield match
 }

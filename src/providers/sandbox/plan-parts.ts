@@ -38,6 +38,19 @@ const FILLER_WORDS = (
   'so that every answer has its length'
 ).split(' ')
 
+/** The longest filler so far. Those of all responses are parts of it, and so take no memory of their own. */
+let longestFiller = ''
+
+function filler(words: number): string {
+  const rest = words % FILLER_WORDS.length
+  const rounds = (words - rest) / FILLER_WORDS.length
+  const size = (some: readonly string[]): number => some.reduce((sum, word) => sum + word.length + 1, 0)
+  const length = Math.max(0, rounds * size(FILLER_WORDS) + size(FILLER_WORDS.slice(0, rest)) - 1)
+  if (longestFiller.length < length)
+    longestFiller = Array.from({ length: words }, (_, i) => FILLER_WORDS[i % FILLER_WORDS.length]).join(' ')
+  return longestFiller.slice(0, length)
+}
+
 /** Characters of a response besides its images: it is free, and written word by word. */
 const MAX_CHARACTERS = 1024 * 1024
 
@@ -59,7 +72,7 @@ function partOf(step: Step, context: PlanContext): PlannedPart | undefined {
     case 'reply':
       return textPart(step.text)
     case 'length':
-      return textPart(Array.from({ length: step.words }, (_, i) => FILLER_WORDS[i % FILLER_WORDS.length]).join(' '))
+      return textPart(filler(step.words))
     case 'refuse':
       return { head: { type: 'refusal' }, text: step.text }
     case 'json':
