@@ -85,7 +85,9 @@ function readOption(
 
 function operandProblem({ words, operands, operandCount }: Command, given: string[]): string {
   const extra = given[operandCount]
-  return extra === undefined ? `sluice ${words} requires ${operands}` : `sluice ${words} does not take "${extra}"`
+  return extra === undefined
+    ? `sluice ${words} requires ${operands}`
+    : `sluice ${words} does not take "${extra}"; see sluice ${words} --help`
 }
 
 /** `; did you mean --port?`, or nothing if no known word is similar. */

@@ -112,7 +112,7 @@ describe('the command line', () => {
     [['serve', '-p', '1'], 'unknown option -p'],
     [['serve', '--port'], '--port requires a value'],
     [['serve', '--data', '--port', '0'], '--data requires a value'],
-    [['serve', 'now'], 'does not take "now"'],
+    [['serve', 'now'], 'does not take "now"; see sluice serve --help'],
     [['keys', 'revoke'], 'requires <id or key>'],
     [['keys', 'list', '--json=1'], '--json takes no value'],
     [['keys', 'create', '--kind', 'subscripton'], 'did you mean subscription?'],
