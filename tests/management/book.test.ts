@@ -102,6 +102,7 @@ describe('the book', () => {
     const admin = await signedIn(gateway, 'Ada', [{ scope: credit!.owner!, role: 'admin' }])
     const seen = (await get<Page<BalanceAnswer>>('/book/balances', admin)).data
     expect(seen.map(({ account }) => account?.id)).toEqual(seen.map(() => credit!.owner!))
+    expect((await owner.get('/book/transfers?from=-1h&to=-2h')).code).toBe('invalid_request')
     expect((await owner.get('/book/transfers?kind=refund')).json).toMatchObject({
       error: { param: 'kind', message: expect.stringContaining('must be one of top-up, grant, withdrawal, bonus') },
     })

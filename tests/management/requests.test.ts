@@ -111,6 +111,7 @@ describe('the list of requests', () => {
   test.each([
     'q=ab',
     'from=yesterday',
+    'from=-1h&to=-2h',
     'streamed=maybe',
     'min_cost_usd=x',
     'min_tokens=-1',

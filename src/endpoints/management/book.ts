@@ -5,7 +5,7 @@ import { AuditJobs, type AuditJob } from '../../ledger/audit-jobs.ts'
 import { TRANSFER_KINDS } from '../../ledger/book.ts'
 import type { BookAccount, TransferPosition } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, positionOf, time, timeOrNull, unknown, usd, type Page } from './answer.ts'
-import { instantIn, scopeOf } from './filters.ts'
+import { rangeIn, scopeOf } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
 import type { ManagementRequest } from './route.ts'
 
@@ -68,8 +68,7 @@ export async function listTransfers(app: AppContext, inbound: ManagementRequest)
     {
       accountIds,
       kinds: kinds.length === 0 ? undefined : kinds,
-      from: instantIn(inbound, 'from', now),
-      to: instantIn(inbound, 'to', now),
+      ...rangeIn(inbound, now),
     },
     positionOf<TransferPosition>(inbound),
     limitOf(inbound),

@@ -20,6 +20,13 @@ export function instantIn({ query }: ManagementRequest, name: 'from' | 'to', now
   return text === null ? undefined : readInstant(text, name, now)
 }
 
+/** Both ends of a range; undefined where it has none. Throws invalid_request (400) for an empty one. */
+export function rangeIn(inbound: ManagementRequest, now: number): Pick<RequestFilter, 'from' | 'to'> {
+  const [from, to] = [instantIn(inbound, 'from', now), instantIn(inbound, 'to', now)]
+  if (from !== undefined && to !== undefined && from >= to) throw invalid('from', 'must be before to')
+  return { from, to }
+}
+
 /** Throws invalid_request (400) for a text that is no instant. */
 export function readInstant(text: string, name: string, now: number): number {
   const [, count, unit = ''] = /^-(\d{1,6})([mhd])$/.exec(text) ?? []
@@ -145,8 +152,7 @@ export async function filterOf(app: AppContext, inbound: ManagementRequest): Pro
   const now = app.clock.now()
   return {
     ...(await scopeOf(app, inbound, 'requests.read')),
-    from: instantIn(inbound, 'from', now),
-    to: instantIn(inbound, 'to', now),
+    ...rangeIn(inbound, now),
     choices: await choicesIn(app, inbound),
     flags: flagsIn(inbound),
     minCost: leastCostIn(inbound),
