@@ -68,7 +68,7 @@ export class TextOffsets {
       const block = (at / BLOCK) | 0
       if (at % BLOCK === 0) this.#counts[block] = total
       const code = piece.charCodeAt(index)
-      const beginsPair = !inPair && isHigh(code) && isLow(piece.charCodeAt(index + 1))
+      const beginsPair: boolean = !inPair && isHigh(code) && isLow(piece.charCodeAt(index + 1))
       // An offset within a surrogate pair is that of its beginning.
       const width = beginsPair ? 0 : this.#widthOf(inPair ? 0x10000 : code)
       if (width !== 1) this.#setWidth(block, at % BLOCK, width)
