@@ -74,12 +74,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const ask = (method: string, path: string, body?: object): Promise<Response> =>
+const ask = (method: string, path: string, body?: object, more: Record<string, string> = {}): Promise<Response> =>
   handleRequest(
     app,
     new Request(`http://sluice${path}`, {
       method,
-      headers,
+      headers: { ...headers, ...more },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }),
   )
@@ -121,6 +121,23 @@ test('a prediction whose start cannot be stored is not sent', async () => {
   expect(provider.made).toEqual([])
   expect([await held(), await credit()]).toEqual([0, 1_000_000_000n])
 })
+
+test.each(['fails', 'does not answer'])(
+  'a client that waits gets its prediction where the store %s',
+  async (how) => {
+    const answer = Promise.withResolvers<never>()
+    answer.promise.catch(() => {})
+    failing['predictions.find'] = how === 'fails' ? full : () => answer.promise
+    const before = performance.now()
+    const made = await ask('POST', '/v1/predictions', { model: 'maker/flux', input: {} }, { prefer: 'wait=1' })
+    const { id, status } = (await made.json()) as Shown
+    expect([made.status, status, id]).toEqual([200, 'starting', expect.stringMatching(/^pred_/)])
+    expect(performance.now() - before).toBeLessThan(10_000)
+    failing = {}
+    answer.reject(new GatewayError('store_unavailable', 'The disk is full.'))
+  },
+  20_000,
+)
 
 test('a prediction whose end cannot be stored ends when it can be', async () => {
   provider.onMade = (made) => {

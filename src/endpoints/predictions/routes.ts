@@ -1,4 +1,5 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
+import { within } from '../../deadlines.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { originOf } from '../../http/serve.ts'
 import { parseExact } from '../../json/exact.ts'
@@ -9,7 +10,7 @@ import { Fields, present } from '../../protocols/fields.ts'
 import { bodyBytes, readRawRequest } from '../../protocols/raw-request.ts'
 import type { Json } from '../../store/store.ts'
 import { hasEnded, PREFIX, toReplicate, type NewPrediction, type Prediction } from './prediction.ts'
-import type { PredictionContext } from './predictor.ts'
+import type { PredictionContext, Predictor } from './predictor.ts'
 import { readWebhook } from './webhooks.ts'
 import { resolveModel } from './work.ts'
 
@@ -24,14 +25,23 @@ export async function createPrediction(app: App, inbound: AuthenticatedRequest):
   const { predictor } = app
   const prediction = await predictor.create(inbound, await readNewPrediction(app, inbound))
   const waitMs = preferredWaitMs(inbound.request.headers.get('prefer'))
-  if (waitMs !== undefined) await predictor.ended(prediction.id, waitMs)
-  const now =
-    waitMs === undefined ? prediction : ((await predictor.find(prediction.accountId, prediction.id)) ?? prediction)
+  const now = waitMs === undefined ? prediction : await stateAfter(predictor, prediction, waitMs)
   // Replicate's client takes any status but `starting` for the end that it waited for.
   const status = hasEnded(now) ? now.status : 'starting'
   return Response.json(bodyOf(app, inbound, { ...now, status }), {
     headers: { 'x-generation-id': PREFIX + prediction.id, ...identityHeaders(inbound) },
   })
+}
+
+/** Time for the store to say how a prediction is that was waited for. */
+const FIND_MS = 2_000
+
+/** The state at its end or after this time. It is there and runs, so its client needs it also where the store is away. */
+async function stateAfter(predictor: Predictor, prediction: Prediction, waitMs: number): Promise<Prediction> {
+  const { accountId, id } = prediction
+  await predictor.ended(id, waitMs)
+  const found = predictor.find(accountId, id).catch(() => undefined)
+  return (await within(found, FIND_MS, () => undefined)) ?? prediction
 }
 
 async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promise<NewPrediction> {
