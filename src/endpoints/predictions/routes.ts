@@ -36,7 +36,7 @@ export async function createPrediction(app: App, inbound: AuthenticatedRequest):
 /** Time for the store to say how a prediction is that was waited for. */
 const FIND_MS = 2_000
 
-/** The state at its end or after this time. The prediction runs, so its client needs it also where the store is away. */
+/** The state at its end, or after this time. It runs, so its client needs it also where the store is away. */
 async function stateAfter(predictor: Predictor, prediction: Prediction, waitMs: number): Promise<Prediction> {
   const { accountId, id } = prediction
   await predictor.ended(id, waitMs)
