@@ -137,9 +137,14 @@ export class ContentWriter {
         texts.push(part.text)
         continue
       }
+      if (acceptsMedia && part.type !== 'native') {
+        this.#loseResolution(part)
+        media.push(this.#writeMediaData(part))
+        continue
+      }
       const written = this.#writePart(part)
-      if (written.length > 0 && !acceptsMedia) this.#translation.lose('media_moved', this.#translation.at(part))
-      ;(acceptsMedia ? media : following).push(...written)
+      if (written.length > 0) this.#translation.lose('media_moved', this.#translation.at(part))
+      following.push(...written)
     }
     return {
       functionResponse: {
@@ -197,17 +202,20 @@ export class ContentWriter {
   }
 
   #writeMedia(part: MediaPart): GeminiPart {
+    return { ...this.#writeMediaData(part), ...this.#writeResolution(part), ...this.#writeSignature(part) }
+  }
+
+  #writeMediaData(part: MediaPart): GeminiPart {
     const { source } = part
-    const others = { ...this.#writeResolution(part), ...this.#writeSignature(part) }
     if (part.filename !== undefined) this.#translation.lose('unsupported_field', this.#translation.at(part, 'filename'))
     switch (source.type) {
       case 'data':
-        return { inlineData: { mimeType: registeredType(source.mediaType), data: source.data }, ...others }
+        return { inlineData: { mimeType: registeredType(source.mediaType), data: source.data } }
       case 'text':
-        return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...others }
+        return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') } }
       case 'url': {
         const mimeType = source.mediaType ?? mediaTypeOfUrl(source.url)
-        return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...others }
+        return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url } }
       }
       case 'file':
         throw unsupportedMedia(part, this.#translation, 'a file that is stored elsewhere')
@@ -224,6 +232,13 @@ export class ContentWriter {
     }
     this.#translation.lose('unsupported_by_model', path)
     return {}
+  }
+
+  /** Media inside a function response have no resolution of their own: Google refuses the member there. */
+  #loseResolution(part: MediaPart): void {
+    if (part.detail === undefined || part.detail === 'auto') return
+    const reason = 'media inside the result of a tool have no resolution of their own'
+    this.#translation.lose('unsupported_field', this.#translation.at(part, 'detail'), reason)
   }
 
   #isOwn(signature: Signature | undefined): boolean {

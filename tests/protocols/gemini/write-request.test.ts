@@ -187,6 +187,12 @@ describe('calls and results', () => {
       { functionResponse: { id: '1', name: 'f_1', response: { output: 'x' }, parts: [inline] } },
     ])
     expect(inside.lost).toEqual([{ code: 'signature_replaced', path: 'messages[0].content[0]' }])
+    const detailed = write(
+      { turns: [turns[0]!, results({ ...resultOf('1', 'x'), content: [{ ...image, detail: 'high' }] } as Part)] },
+      { reasoning: 'level' },
+    )
+    expect(detailed.body.contents[1].parts[0].functionResponse.parts).toEqual([inline])
+    expect(detailed.lost).toContainEqual({ code: 'unsupported_field', path: 'messages[1].content[0].content[0]' })
     const after = write({ turns })
     expect(after.body.contents[1].parts).toEqual([
       { functionResponse: { id: '1', name: 'f_1', response: { output: 'x' } } },
