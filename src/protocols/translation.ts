@@ -44,6 +44,9 @@ export class LossReport {
   }
 }
 
+/** The user's text before a conversation that the assistant begins, where a provider requires that the user does. */
+export const BEGUN_BY_ASSISTANT = '(The conversation begins with the assistant.)'
+
 /** The translation of one request for an endpoint with another protocol than its client. */
 export class Translation {
   readonly request: GenerationRequest

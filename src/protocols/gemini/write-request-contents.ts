@@ -5,7 +5,7 @@ import { registeredType, unsupportedMedia } from '../media.ts'
 import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
-import type { Translation } from '../translation.ts'
+import { BEGUN_BY_ASSISTANT, type Translation } from '../translation.ts'
 import { PLACEHOLDER_SIGNATURE, type GeminiContent, type GeminiPart } from './shapes.ts'
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
@@ -33,6 +33,7 @@ export class ContentWriter {
     writeTurns(this.#translation, this.#contents, (turns) => {
       for (const turn of orderToolResults(turns)) this.#writeTurn(turn)
     })
+    if (lead.length === 0) lead.push(...this.#beforeFirstCall())
     const contents = rememberWritten(this.#translation, withLead(lead, this.#contents), lead.length)
     if (contents.length > 0) return { system: instructions, contents }
     if (instructions.length === 0) return { system: [], contents: [{ role: 'user', parts: [{ text: '' }] }] }
@@ -42,6 +43,16 @@ export class ContentWriter {
       'the provider requires a message: the instructions are sent as one',
     )
     return { system: [], contents: [{ role: 'user', parts: instructions }] }
+  }
+
+  /** A user's text for a conversation that begins with a call, which Google accepts only after a user's turn. */
+  #beforeFirstCall(): GeminiContent[] {
+    const [first] = this.#contents
+    if (first?.role !== 'model' || !first.parts.some(({ functionCall }) => functionCall !== undefined)) return []
+    const { turns } = this.#translation.request
+    const turn = turns.find(({ parts }) => parts.some(({ type }) => type === 'tool-call'))!
+    this.#translation.lose('turn_added', this.#translation.at(turn), 'the provider requires a user before a tool call')
+    return [{ role: 'user', parts: [{ text: BEGUN_BY_ASSISTANT }] }]
   }
 
   /** The parts of the system instruction. A model that refuses one gets them as tagged text of the user. */

@@ -4,7 +4,7 @@ import { jsonInstruction } from '../json-instruction.ts'
 import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
-import type { Translation } from '../translation.ts'
+import { BEGUN_BY_ASSISTANT, type Translation } from '../translation.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
 import { type Item, PartWriter } from './write-request-parts.ts'
 
@@ -47,7 +47,7 @@ export function writeConversation(
   const isBegun = first.json.role === 'assistant'
   if (isBegun) {
     translation.lose('turn_added', translation.at(first.first), 'the provider requires that the user begins')
-    messages.unshift(userMessage('(The conversation begins with the assistant.)'))
+    messages.unshift(userMessage(BEGUN_BY_ASSISTANT))
   }
   writePrefill(messages, last.last, translation)
   return { system, messages: rememberWritten(translation, messages, isBegun ? 1 : 0) }

@@ -114,6 +114,9 @@ export function write(
   }
 }
 
+/** The turn before those that begin with a call. */
+export const asked: Turn = { role: 'user', parts: [{ type: 'text', text: 'Go.' }] }
+
 export const contentsOf = (turns: Turn[], capabilities: Target['capabilities'] = {}): Json[] =>
   write({ turns }, capabilities).body.contents
 

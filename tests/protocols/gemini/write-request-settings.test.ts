@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { GenerationRequest, Part } from '../../../src/generation/request.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { written } from '../../translating.ts'
-import { assistant, callOf, requestOf, resultOf, results, targetOf, textOf, write } from './building.ts'
+import { asked, assistant, callOf, requestOf, resultOf, results, targetOf, textOf, write } from './building.ts'
 
 /** Tools and settings that are sent to providers of generateContent. */
 
@@ -14,7 +14,7 @@ describe('tools', () => {
         { type: 'function', name: '1 f' },
       ],
       toolChoice: { type: 'tool', name: '1 f' },
-      turns: [assistant({ type: 'tool-call', id: '1', name: '1 f', arguments: '', form: 'function' })],
+      turns: [asked, assistant({ type: 'tool-call', id: '1', name: '1 f', arguments: '', form: 'function' })],
     })
     const { functionDeclarations } = body.tools[0]
     expect(functionDeclarations[0]).toEqual({
@@ -26,7 +26,7 @@ describe('tools', () => {
       mode: 'ANY',
       allowedFunctionNames: [functionDeclarations[1].name],
     })
-    expect(body.contents[0].parts[0].functionCall.name).toBe(functionDeclarations[1].name)
+    expect(body.contents[1].parts[0].functionCall.name).toBe(functionDeclarations[1].name)
     expect(lost).toEqual([{ code: 'tool_renamed', path: 'tools[1]' }])
   })
 
@@ -102,11 +102,11 @@ describe('tools', () => {
       { code: 'cache_breakpoint_dropped', path: 'tools[0]' },
     ])
     const called = assistant(callOf('1'))
-    expect(write({ turns: [called, results({ ...resultOf('1', 'x'), cache: {} } as Part)] }).lost).toEqual([
-      { code: 'cache_breakpoint_dropped', path: 'messages[1].content[0]' },
+    expect(write({ turns: [asked, called, results({ ...resultOf('1', 'x'), cache: {} } as Part)] }).lost).toEqual([
+      { code: 'cache_breakpoint_dropped', path: 'messages[2].content[0]' },
     ])
-    expect(write({ turns: [assistant({ ...callOf('1'), cache: {} } as Part)] }).lost).toEqual([
-      { code: 'cache_breakpoint_dropped', path: 'messages[0].content[0]' },
+    expect(write({ turns: [asked, assistant({ ...callOf('1'), cache: {} } as Part)] }).lost).toEqual([
+      { code: 'cache_breakpoint_dropped', path: 'messages[1].content[0]' },
     ])
   })
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Part, Turn } from '../../../src/generation/request.ts'
 import { path } from '../../../src/protocols/gemini/write-request.ts'
 import {
+  asked,
   assistant,
   callOf,
   contentsOf,
@@ -124,8 +125,23 @@ describe('calls and results', () => {
     expect(lost).toEqual([{ code: 'result_added', path: 'messages[1].content[2]' }])
   })
 
+  test('a user is put before a conversation that begins with a call, not before one that begins with text', () => {
+    const begun = { role: 'user', parts: [{ text: '(The conversation begins with the assistant.)' }] }
+    const called = write({ turns: [assistant(textOf('a'), callOf('1')), results(resultOf('1', 'x'))] })
+    expect(called.body.contents.map(({ role }: Json) => role)).toEqual(['user', 'model', 'user'])
+    expect(called.body.contents[0]).toEqual(begun)
+    expect(called.lost).toEqual([{ code: 'turn_added', path: 'messages[0]' }])
+    expect(write({ turns: [assistant(textOf('a')), user(textOf('b'))] }).lost).toEqual([])
+    const instructed = write(
+      { system: [textOf('a')], turns: [assistant(callOf('1')), results(resultOf('1', 'x'))] },
+      { system: false },
+    )
+    expect(instructed.body.contents.map(({ role }: Json) => role)).toEqual(['user', 'model', 'user'])
+    expect(instructed.body.contents).not.toContainEqual(begun)
+  })
+
   test('a call without a result gets an error, except in the last turn', () => {
-    expect(contentsOf([assistant(callOf('1')), user(textOf('a'))])[1]!.parts).toMatchObject([
+    expect(contentsOf([asked, assistant(callOf('1')), user(textOf('a'))])[2]!.parts).toMatchObject([
       { functionResponse: { id: '1', response: { error: expect.any(String) } } },
       { text: 'a' },
     ])
@@ -140,8 +156,8 @@ describe('calls and results', () => {
   })
 
   test('the result of a failed call is an error', () => {
-    const contents = contentsOf([assistant(callOf('1')), results(resultOf('1', '{"a":1}', { isError: true }))])
-    expect(contents[1]!.parts[0].functionResponse.response).toEqual({ error: '{"a":1}' })
+    const contents = contentsOf([asked, assistant(callOf('1')), results(resultOf('1', '{"a":1}', { isError: true }))])
+    expect(contents[2]!.parts[0].functionResponse.response).toEqual({ error: '{"a":1}' })
   })
 
   test('an id that is used again in a later turn has its own result', () => {
@@ -161,14 +177,14 @@ describe('calls and results', () => {
   })
 
   test('arguments that are cut are left out', () => {
-    expect(write({ turns: [assistant(callOf('1', '{"a":'))] })).toMatchObject({
-      body: { contents: [{ parts: [{ functionCall: { args: {} } }] }] },
-      lost: [{ code: 'arguments_dropped', path: 'messages[0].content[0]' }],
+    expect(write({ turns: [asked, assistant(callOf('1', '{"a":'))] })).toMatchObject({
+      body: { contents: [{}, { parts: [{ functionCall: { args: {} } }] }] },
+      lost: [{ code: 'arguments_dropped', path: 'messages[1].content[0]' }],
     })
   })
 
   test.each(['1.0', '12345678901234567890', '-0'])('the number %s is not an object', (number) => {
-    const [called, answered] = contentsOf([assistant(callOf('1', number)), results(resultOf('1', number))])
+    const [, called, answered] = contentsOf([asked, assistant(callOf('1', number)), results(resultOf('1', number))])
     expect([called!.parts[0].functionCall.args, answered!.parts[0].functionResponse.response]).toEqual([
       {},
       { output: number },
@@ -178,27 +194,30 @@ describe('calls and results', () => {
   test('media of a result are inside it where the model accepts that, else after it', () => {
     const image: Part = { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }
     const turns = [
+      asked,
       assistant(callOf('1')),
       results({ ...resultOf('1', 'x'), content: [{ type: 'text', text: 'x' }, image] } as Part),
     ]
     const inline = { inlineData: { mimeType: 'image/png', data: 'AAAA' } }
     const inside = write({ turns }, { reasoning: 'level' })
-    expect(inside.body.contents[1].parts).toEqual([
+    expect(inside.body.contents[2].parts).toEqual([
       { functionResponse: { id: '1', name: 'f_1', response: { output: 'x' }, parts: [inline] } },
     ])
-    expect(inside.lost).toEqual([{ code: 'signature_replaced', path: 'messages[0].content[0]' }])
+    expect(inside.lost).toEqual([{ code: 'signature_replaced', path: 'messages[1].content[0]' }])
     const detailed = write(
-      { turns: [turns[0]!, results({ ...resultOf('1', 'x'), content: [{ ...image, detail: 'high' }] } as Part)] },
+      {
+        turns: [asked, turns[1]!, results({ ...resultOf('1', 'x'), content: [{ ...image, detail: 'high' }] } as Part)],
+      },
       { reasoning: 'level' },
     )
-    expect(detailed.body.contents[1].parts[0].functionResponse.parts).toEqual([inline])
-    expect(detailed.lost).toContainEqual({ code: 'unsupported_field', path: 'messages[1].content[0].content[0]' })
+    expect(detailed.body.contents[2].parts[0].functionResponse.parts).toEqual([inline])
+    expect(detailed.lost).toContainEqual({ code: 'unsupported_field', path: 'messages[2].content[0].content[0]' })
     const after = write({ turns })
-    expect(after.body.contents[1].parts).toEqual([
+    expect(after.body.contents[2].parts).toEqual([
       { functionResponse: { id: '1', name: 'f_1', response: { output: 'x' } } },
       inline,
     ])
-    expect(after.lost).toEqual([{ code: 'media_moved', path: 'messages[1].content[0].content[1]' }])
+    expect(after.lost).toEqual([{ code: 'media_moved', path: 'messages[2].content[0].content[1]' }])
   })
 })
 
@@ -257,12 +276,13 @@ describe('signatures', () => {
   test('of the model are sent with their parts', () => {
     expect(
       contentsOf([
+        asked,
         assistant(
           { type: 'reasoning', text: 'hm', ...own },
           { type: 'text', text: 'a', ...own },
           callOf('1', '{}', own),
         ),
-      ])[0]!.parts,
+      ])[1]!.parts,
     ).toMatchObject([
       { text: 'hm', thought: true, thoughtSignature: 'sig' },
       { text: 'a', thoughtSignature: 'sig' },
@@ -273,6 +293,7 @@ describe('signatures', () => {
   test('of another model are left out, and so is reasoning without one', () => {
     const { text, lost } = write({
       turns: [
+        asked,
         assistant(
           { type: 'reasoning', text: 'hm', ...other },
           { type: 'reasoning', text: 'hm' },
@@ -283,9 +304,9 @@ describe('signatures', () => {
     })
     expect(text).not.toMatch(/hm|thoughtSignature/)
     expect(lost).toEqual([
-      { code: 'reasoning_dropped', path: 'messages[0].content[0]' },
-      { code: 'reasoning_dropped', path: 'messages[0].content[1]' },
-      { code: 'signature_dropped', path: 'messages[0].content[3]' },
+      { code: 'reasoning_dropped', path: 'messages[1].content[0]' },
+      { code: 'reasoning_dropped', path: 'messages[1].content[1]' },
+      { code: 'signature_dropped', path: 'messages[1].content[3]' },
     ])
   })
 
