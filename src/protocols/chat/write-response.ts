@@ -74,9 +74,11 @@ function writeMessage(parts: Part[], responseIdentity: ResponseContext['response
   )
   const annotations = texts.some((part) => part.citations !== undefined) ? writeAnnotations(texts) : []
   const calls = parts.filter((part) => part.type === 'tool-call')
+  // As OpenAI: a message without content, refusal, audio and calls would be refused in the next request.
+  const hasOther = refusals.length > 0 || audio.length > 0 || calls.length > 0
   return {
     role: 'assistant',
-    content: texts.length > 0 ? texts.map((part) => part.text).join('') : null,
+    content: texts.length > 0 || !hasOther ? texts.map((part) => part.text).join('') : null,
     refusal: refusals.length > 0 ? refusals.join('') : null,
     ...(reasoning === '' ? {} : { reasoning }),
     ...(details.length > 0 ? { reasoning_details: details } : {}),

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import OpenAI from 'openai'
 import { GatewayError } from '../../../src/error.ts'
 import { Fold, fold, type GenerationResponse, type GenerationEvent } from '../../../src/generation/event.ts'
+import type { Part } from '../../../src/generation/request.ts'
 import { unwrapSignature } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
@@ -189,6 +190,17 @@ test('a whole response is written with these members', () => {
     },
   })
   expect('usage' in writeResponse({ ...answer, metered: false }, contextWith())).toBe(false)
+})
+
+test('a message without any content has an empty text, so that it can be sent back', () => {
+  const messageOf = (parts: Part[]): Json => {
+    const finish = { reason: 'stop' as const, raw: 'end_turn' }
+    const answer = { id: 'x', model: 'y', parts, usage: noUsage(), metered: false, finish }
+    return (writeResponse(answer, contextWith()) as Json).choices[0].message
+  }
+  expect(messageOf([])).toEqual({ role: 'assistant', content: '', refusal: null })
+  expect(messageOf([{ type: 'reasoning', text: 'Hm' }]).content).toBe('')
+  expect(messageOf([{ type: 'refusal', text: 'No.' }])).toEqual({ role: 'assistant', content: null, refusal: 'No.' })
 })
 
 describe('the official SDK', () => {
