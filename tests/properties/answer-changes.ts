@@ -224,7 +224,7 @@ const CHAT = (way: Way): Change[] => [
   signatureAfterSummary,
   withoutEmpty,
   ...(way === 'streamed'
-    ? [audioLast, joined(isNoText)]
+    ? [audioLast, joined(isNoText), citationsAtTheEnd]
     : [byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
   nullBytes,
   noCacheLifetimes,

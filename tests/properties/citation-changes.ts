@@ -3,7 +3,10 @@ import { type Change, citations, texts } from './answer-edits.ts'
 
 /** Differences in citations. */
 
-/** Google's citations follow the whole response: those of an earlier text have a source, but no range. */
+/**
+ * Citations of Google, and in streams of chat completions, follow the whole response: read again, those of an earlier
+ * text have a source, but no range.
+ */
 export const citationsAtTheEnd: Change = {
   name: 'citations at the end of the response',
   make: (answer) => {

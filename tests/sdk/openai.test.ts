@@ -58,10 +58,12 @@ test.each(MODELS)('input tokens are counted on %s, with those of the response be
 test.each(MODELS)('the stream helper keeps all citations of %s', async (model) => {
   const content =
     '[[reply: One.]] [[cite: https://a.example A]] [[cite: https://b.example B]] ' +
-    '[[reply: Two.]] [[cite: https://c.example C]]'
-  const stream = client.chat.completions.stream({ model, messages: [{ role: 'user', content }] })
+    '[[call: look {}]] [[reply: Two.]] [[cite: https://c.example C]]'
+  const tools = [{ type: 'function' as const, function: { name: 'look', parameters: {} } }]
+  const stream = client.chat.completions.stream({ model, tools, messages: [{ role: 'user', content }] })
   const { message } = (await stream.finalChatCompletion()).choices[0]!
   expect(message.content).toBe('One.Two.')
+  expect(message.tool_calls).toHaveLength(1)
   expect(message.annotations!.map(({ url_citation: { title } }) => title)).toEqual(['A', 'B', 'C'])
 })
 

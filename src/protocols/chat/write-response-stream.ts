@@ -30,13 +30,10 @@ import {
   type PartPosition,
 } from './shapes.ts'
 
-/** Parts within which a text goes on. */
-const IN_TEXT: ReadonlySet<PartHead['type']> = new Set(['text', 'citation', 'native'])
-
 /**
  * Events as `chat.completion.chunk` frames. A generated image waits for its end: its URL is in one piece. Annotations
- * wait for that of the text, as OpenAI's do: its SDK for JavaScript keeps those of the last delta, the one for Python
- * fails at a second one.
+ * wait for that of the response: OpenAI's SDK for JavaScript keeps those of the last delta, the one for Python fails at
+ * a second one.
  */
 export class ChatResponseWriter implements Writer {
   readonly #context: ResponseContext
@@ -58,7 +55,7 @@ export class ChatResponseWriter implements Writer {
   #length = 0
   #textStart = 0
   readonly #content = new TextOffsets('', 'code points')
-  #annotations: Json[] = []
+  readonly #annotations: Json[] = []
   #refused = false
   #ended = false
 
@@ -76,7 +73,7 @@ export class ChatResponseWriter implements Writer {
       case 'start':
         return [this.#delta({ role: 'assistant', content: '' })]
       case 'part-start':
-        return [...this.#annotatedBefore(event.head), ...this.#begin(event.head)]
+        return this.#begin(event.head)
       case 'part-delta':
         return this.#append(event.text, event.logprobs)
       case 'part-end':
@@ -134,15 +131,8 @@ export class ChatResponseWriter implements Writer {
     if (annotation !== undefined) this.#annotations.push(annotation)
   }
 
-  #annotatedBefore({ type }: PartHead): Frame[] {
-    return IN_TEXT.has(type) ? [] : this.#annotated()
-  }
-
   #annotated(): Frame[] {
-    if (this.#annotations.length === 0) return []
-    const annotations = this.#annotations
-    this.#annotations = []
-    return [this.#delta({ annotations })]
+    return this.#annotations.length === 0 ? [] : [this.#delta({ annotations: this.#annotations })]
   }
 
   #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {

@@ -78,11 +78,6 @@ test('a stream of every kind of part is written as these frames', () => {
     { reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }] },
     { reasoning_details: [{ type: 'reasoning.text', text: '', signature: sealed, format: 'unknown', index: 0 }] },
     { content: 'Hi' },
-    {
-      annotations: [
-        { type: 'url_citation', url_citation: { url: 'https://a.b', title: 'A', start_index: 0, end_index: 2 } },
-      ],
-    },
     { tool_calls: [{ index: 0, id: 'c1', type: 'function', function: { name: 'f', arguments: '' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '1}' } }] },
@@ -94,6 +89,11 @@ test('a stream of every kind of part is written as these frames', () => {
     { tool_calls: [{ index: 1, id: 'c2', type: 'function', function: { name: 'g', arguments: '' } }] },
     { tool_calls: [{ index: 1, function: { arguments: '{}' } }] },
     { images: [{ index: 0, type: 'image_url', image_url: { url: 'data:image/png;base64,AABB' } }] },
+    {
+      annotations: [
+        { type: 'url_citation', url_citation: { url: 'https://a.b', title: 'A', start_index: 0, end_index: 2 } },
+      ],
+    },
     {},
     undefined,
   ])
