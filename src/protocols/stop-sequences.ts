@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../generation/event.ts'
+import type { TokenLogprob } from '../generation/request.ts'
 import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
@@ -16,6 +17,8 @@ export const loseStopSequences = (translation: Translation, reason: string): voi
     `${reason}; Sluice ends the response there, and tokens after it are billed`,
   )
 
+type PartDelta = GenerationEvent & { type: 'part-delta' }
+
 /**
  * Passes events up to the first stop sequence, without the sequence itself, as providers do. Of the events after it
  * only usage and finish are passed.
@@ -24,6 +27,9 @@ class StopFilter {
   readonly #sequences: readonly string[]
   /** Text of the open part that may be the beginning of a stop sequence. */
   #held = ''
+  /** Log probabilities of tokens that were not passed, and where in the held text the first of them begins. */
+  #tokens: TokenLogprob[] = []
+  #tokensAt = 0
   #inText = false
   /** Length of the passed text of the open part. */
   #passedLength = 0
@@ -70,36 +76,48 @@ class StopFilter {
     return [{ ...event, part: this.#next++ }]
   }
 
-  #append(event: GenerationEvent & { type: 'part-delta' }): GenerationEvent[] {
-    const text = this.#held + event.text
+  #append({ text: added, logprobs = [] }: PartDelta): GenerationEvent[] {
+    const text = this.#held + added
+    if (this.#tokens.length === 0) this.#tokensAt = this.#held.length
+    for (const logprob of logprobs) this.#tokens.push(logprob)
     const matches = this.#sequences
       .map((sequence) => ({ sequence, at: text.indexOf(sequence) }))
       .filter(({ at }) => at >= 0)
     // The match that ends first, so that the result does not depend on how the text is split into deltas.
     const first = matches.toSorted((a, b) => a.at + a.sequence.length - b.at - b.sequence.length || a.at - b.at)[0]
     if (first === undefined) {
-      const held = this.#possibleBeginning(text)
-      this.#held = text.slice(text.length - held)
-      const { type, logprobs } = event
-      return this.#passText(type, text.slice(0, text.length - held), logprobs)
+      const passed = text.length - this.#possibleBeginning(text)
+      this.#held = text.slice(passed)
+      return this.#pass(text.slice(0, passed))
     }
     this.#held = ''
-    const passed = this.#passText(event.type, text.slice(0, first.at))
+    const passed = first.at === 0 ? [] : this.#passTokens(text.slice(0, first.at), this.#tokensBefore(first.at))
     this.#found = first.sequence
     this.#inText = false
     this.#skips = true
     return [...passed, { type: 'part-end', part: this.#next - 1 }]
   }
 
-  #passText(
-    type: 'part-delta',
-    text: string,
-    logprobs?: (GenerationEvent & { type: 'part-delta' })['logprobs'],
-  ): GenerationEvent[] {
+  /** Passes text with its tokens; where nothing is held, with all tokens. */
+  #pass(text: string): GenerationEvent[] {
+    if (this.#tokens.length === 0) return this.#passTokens(text, [])
+    return this.#passTokens(text, this.#held === '' ? this.#tokens.splice(0) : this.#tokensBefore(text.length))
+  }
+
+  /** Takes the tokens that begin before this position. */
+  #tokensBefore(end: number): TokenLogprob[] {
+    let at = this.#tokensAt
+    let count = 0
+    while (count < this.#tokens.length && at < end) at += this.#tokens[count++]!.token.length
+    this.#tokensAt = at - end
+    return this.#tokens.splice(0, count)
+  }
+
+  #passTokens(text: string, logprobs: TokenLogprob[]): GenerationEvent[] {
     this.#passedLength += text.length
-    return text === '' && logprobs === undefined
+    return text === '' && logprobs.length === 0
       ? []
-      : [{ type, part: this.#next - 1, text, ...(logprobs === undefined ? {} : { logprobs }) }]
+      : [{ type: 'part-delta', part: this.#next - 1, text, ...(logprobs.length === 0 ? {} : { logprobs }) }]
   }
 
   /** Number of characters at the end of the text that may be the beginning of a stop sequence. */
@@ -114,8 +132,9 @@ class StopFilter {
 
   #end(event: GenerationEvent & { type: 'part-end' }): GenerationEvent[] {
     if (this.#skips) return []
-    const held = this.#inText ? this.#passText('part-delta', this.#held) : []
+    const text = this.#held
     this.#held = ''
+    const held = this.#inText ? this.#pass(text) : []
     this.#inText = false
     return [...held, { ...event, part: this.#next - 1 }]
   }

@@ -19,6 +19,9 @@ const requestWith = (...stop: string[]): GenerationRequest => ({
   extras: {},
 })
 
+/** Log probabilities of a text in which each character is a token. */
+const scored = (text: string) => [...text].map((token) => ({ token, logprob: -1, bytes: null, top_logprobs: [] }))
+
 const message = (text: string, more: object = {}) => ({
   type: 'message',
   id: 'm',
@@ -41,7 +44,13 @@ function streamed(pieces: readonly string[], request: GenerationRequest, ...behi
   const frames = [
     { type: 'response.created', response: { id: 'up', model: 'um' } },
     { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm', content: [] } },
-    ...pieces.map((delta) => ({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta })),
+    ...pieces.map((delta) => ({
+      type: 'response.output_text.delta',
+      output_index: 0,
+      content_index: 0,
+      delta,
+      logprobs: scored(delta),
+    })),
     { type: 'response.output_item.done', output_index: 0, item: message(text) },
     { type: 'response.completed', response: completed(message(text), ...behind) },
   ]
@@ -55,7 +64,9 @@ function streamed(pieces: readonly string[], request: GenerationRequest, ...behi
 }
 
 const whole = (text: string, request: GenerationRequest, ...behind: object[]) => {
-  const events = eventsOf('responses', completed(message(text), ...behind), { transforms: transformsOf(request) })
+  const events = eventsOf('responses', completed(message(text, { logprobs: scored(text) }), ...behind), {
+    transforms: transformsOf(request),
+  })
   checkGrammar(events)
   return fold(events)
 }
@@ -103,7 +114,7 @@ describe('a response', () => {
     ).toMatchObject([{ text: 'one ', citations: [{ start: 0, end: 3 }] }])
   })
 
-  test('ends at the same character however its pieces are cut', () => {
+  test('ends at the same character, and with the log probabilities before it, however its pieces are cut', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 12 })
     fc.assert(
       fc.property(
@@ -123,8 +134,11 @@ describe('a response', () => {
             )
             .sort((a, b) => a.end - b.end || a.at - b.at)
           const expected = ends.length === 0 ? text : text.slice(0, ends[0]!.at)
-          for (const answer of [fold(streamed(pieces, request)), whole(text, request)])
+          for (const answer of [fold(streamed(pieces, request)), whole(text, request)]) {
             expect(answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')).toBe(expected)
+            const tokens = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
+            expect(tokens.map(({ token }) => token).join('')).toBe(expected)
+          }
         },
       ),
     )
