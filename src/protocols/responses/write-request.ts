@@ -71,9 +71,10 @@ function writeConversation(translation: Translation, names: ToolNames): Json {
     )
   const system = [...request.system, ...(needsJson ? [jsonInstruction()] : [])]
   const [first] = system
-  // The provider refuses an empty input, also beside instructions.
+  // The provider refuses an empty input, and JSON mode where its messages do not mention it, also beside instructions.
   const isPlain =
     request.turns.length > 0 &&
+    request.outputFormat?.type !== 'json' &&
     target.capabilities.system !== false &&
     system.length === 1 &&
     first?.type === 'text' &&

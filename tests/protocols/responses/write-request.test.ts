@@ -203,16 +203,21 @@ describe('the body of a request', () => {
     expect(write({ outputFormat: { type: 'schema', schema: { type: 'object' } }, verbosity: 'low' }).body.text).toEqual(
       { format: { type: 'json_schema', name: 'answer', schema: { type: 'object' } }, verbosity: 'low' },
     )
-    expect(write({ outputFormat: { type: 'json' } }).body).toMatchObject({
-      instructions: expect.stringContaining('a JSON object'),
+    // OpenAI looks for it in the messages only, not in the instructions.
+    const described = write({ outputFormat: { type: 'json' } }).body
+    expect(described).toMatchObject({
+      input: [{ role: 'system', content: [{ text: expect.stringContaining('a JSON object') }] }, { role: 'user' }],
       text: { format: { type: 'json_object' } },
     })
+    expect(described.instructions).toBeUndefined()
     const [first, second] = write({ system: [text('A')], outputFormat: { type: 'json' } }).body.input as Any[]
     expect([first, second]).toMatchObject([
       { role: 'system', content: [{ text: 'A' }, { text: expect.stringContaining('a JSON object') }] },
       { role: 'user' },
     ])
-    expect(write({ system: [text('As JSON.')], outputFormat: { type: 'json' } }).body.instructions).toBe('As JSON.')
+    const mentioned = write({ system: [text('As JSON.')], outputFormat: { type: 'json' } })
+    expect(mentioned.body.input).toMatchObject([{ role: 'system', content: [{ text: 'As JSON.' }] }, { role: 'user' }])
+    expect(mentioned.losses).toEqual([])
     expect(() => write({ outputFormat: { type: 'enum', schema: {} } })).toThrow('text/x.enum')
   })
 })
