@@ -54,6 +54,7 @@ export class AssistantWriter {
   }
 
   #loseUnsendable(parts: Part[]): void {
+    let hasCalled = false
     for (const part of parts)
       switch (part.type) {
         case 'native':
@@ -63,12 +64,21 @@ export class AssistantWriter {
         case 'file':
           this.#content.loseContent(part)
           break
+        case 'tool-call':
+          hasCalled = true
+          break
         case 'text':
           if ((part.signature?.data ?? '') !== '') this.#loseSignature(part)
+          if (hasCalled && part.text !== '') this.#loseOrder(part)
           break
         default:
           break
       }
+  }
+
+  #loseOrder(part: Part): void {
+    const reason = 'a message has its text before its tool calls'
+    this.#translation.lose('turn_reordered', this.#translation.at(part), reason)
   }
 
   #call(call: ToolCallPart): Json {

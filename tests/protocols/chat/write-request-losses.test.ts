@@ -19,6 +19,17 @@ const WAV: MediaPart['source'] = { type: 'data', mediaType: 'audio/wav', data: '
 const URL: MediaPart['source'] = { type: 'url', url: 'https://a.b/c' }
 const TEXT: MediaPart['source'] = { type: 'text', text: 'plain', mediaType: 'text/plain' }
 
+test('text after a call is sent before it, which is reported', () => {
+  const parts: Part[] = [textOf('a'), callOf('1'), { type: 'text', text: '' }, { type: 'text', text: 'b', path: 'q' }]
+  const turns: GenerationRequest['turns'] = [
+    { role: 'assistant', parts },
+    { role: 'tool', parts: [resultOf('1', [textOf('x')])] },
+  ]
+  const { body, lost } = sentFor({ turns })
+  expect(body.messages[0]).toMatchObject({ content: 'ab', tool_calls: [{ id: '1' }] })
+  expect(lost).toEqual(['turn_reordered q'])
+})
+
 describe('media', () => {
   const sent = (type: MediaPart['type'], source: MediaPart['source'], quirks: Quirks = {}, more: object = {}): Json =>
     sentFor({ turns: [{ role: 'user', parts: [{ type, source, path: 'p', ...more }, textOf('x')] }] }, quirks).body
