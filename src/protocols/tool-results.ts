@@ -38,33 +38,57 @@ const withoutPath = (part: Part | undefined): unknown =>
  * their calls are answered together.
  */
 export function orderToolResults(turns: readonly Turn[]): Turn[] {
-  const ordered: Turn[] = []
-  let calls = new OpenCalls()
-  let results: Part[] = []
-  for (const turn of turns) {
-    const previous = ordered.at(-1)?.role
-    if (turn.role === 'assistant') {
-      if (previous !== 'assistant') calls = new OpenCalls()
-      const first = calls.isEmpty ? undefined : ordered.pop()
-      ordered.push(first === undefined ? turn : { ...first, parts: [...first.parts, ...turn.parts] })
-      for (const part of turn.parts) if (part.type === 'tool-call') calls.begin(part.id)
-      continue
+  const order = new ResultOrder()
+  for (const turn of turns) order.add(turn)
+  return order.turns()
+}
+
+class ResultOrder {
+  readonly #ordered: Turn[] = []
+  /** The calls of the last assistant turn. */
+  #calls = new OpenCalls()
+  /** Their results, in a turn right after it. */
+  #results: Part[] = []
+
+  add(turn: Turn): void {
+    const last = this.#ordered.at(-1)
+    if (turn.role === 'assistant') return last?.role === 'assistant' ? this.#continue(last, turn) : this.#begin(turn)
+    if (last?.role === 'assistant') {
+      this.#results = []
+      this.#ordered.push({ role: 'tool', parts: this.#results })
     }
-    if (previous === 'assistant') {
-      results = []
-      ordered.push({ role: 'tool', parts: results })
-    }
-    if (turn.role !== 'tool') {
-      ordered.push(turn)
-      continue
-    }
+    if (turn.role === 'tool') this.#addResults(turn)
+    else this.#ordered.push(turn)
+  }
+
+  /** The turns; a place for results that got none is left out. */
+  turns(): Turn[] {
+    return this.#ordered.filter(({ role, parts }) => role !== 'tool' || parts.length > 0)
+  }
+
+  #begin(turn: Turn): void {
+    this.#calls = new OpenCalls()
+    this.#ordered.push(turn)
+    this.#open(turn)
+  }
+
+  #continue(last: Turn, turn: Turn): void {
+    if (this.#calls.isEmpty) this.#ordered.push(turn)
+    else this.#ordered[this.#ordered.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+    this.#open(turn)
+  }
+
+  #open({ parts }: Turn): void {
+    for (const part of parts) if (part.type === 'tool-call') this.#calls.begin(part.id)
+  }
+
+  #addResults(turn: Turn): void {
     const strays: Part[] = []
     for (const part of turn.parts) {
-      const answer = part.type === 'tool-result' ? calls.answer(part) : 'stray'
+      const answer = part.type === 'tool-result' ? this.#calls.answer(part) : 'stray'
       if (answer === 'stray') strays.push(part)
-      else if (answer === 'answered') results.push(part)
+      else if (answer === 'answered') this.#results.push(part)
     }
-    if (strays.length > 0) ordered.push({ ...turn, parts: strays })
+    if (strays.length > 0) this.#ordered.push({ ...turn, parts: strays })
   }
-  return ordered.filter(({ role, parts }) => role !== 'tool' || parts.length > 0)
 }
