@@ -71,27 +71,43 @@ const renamed = (sent: string): string => `the provider does not accept the name
  * the provider has functions only. `tools`: the client's tools by the names that were sent.
  */
 export function restoreTools(tools: ReadonlyMap<string, ClientTool>): Transform {
-  /** Arguments of a call whose free text is wrapped: they are held back until they are complete. */
-  let wrapped: string | undefined
-  return (events) =>
-    events.flatMap((event): GenerationEvent[] => {
-      if (event.type === 'part-start' && event.head.type === 'tool-call') {
-        const tool = tools.get(event.head.name)
-        if (tool === undefined) return [event]
-        wrapped = tool.form === 'custom' && event.head.form === 'function' ? '' : undefined
-        return [{ ...event, head: { ...event.head, name: tool.name, form: tool.form } }]
-      }
-      if (wrapped === undefined) return [event]
-      if (event.type === 'part-delta') {
-        wrapped += event.text
-        return []
-      }
-      if (event.type !== 'part-end') return [event]
-      const text = freeText(wrapped)
-      wrapped = undefined
-      return text === '' ? [event] : [{ type: 'part-delta', part: event.part, text }, event]
-    })
+  const calls = new CallRestorer(tools)
+  return (events) => events.flatMap((event) => calls.restore(event))
 }
+
+class CallRestorer {
+  readonly #tools: ReadonlyMap<string, ClientTool>
+  /** Arguments of the open call if its free text is wrapped: they are held back until they are complete. */
+  #wrapped: string | undefined
+
+  constructor(tools: ReadonlyMap<string, ClientTool>) {
+    this.#tools = tools
+  }
+
+  restore(event: GenerationEvent): GenerationEvent[] {
+    if (event.type === 'part-start' && event.head.type === 'tool-call') return [this.#begin(event, event.head)]
+    if (this.#wrapped === undefined) return [event]
+    if (event.type === 'part-end') return this.#unwrap(event)
+    if (event.type !== 'part-delta') return [event]
+    this.#wrapped += event.text
+    return []
+  }
+
+  #begin(event: PartStart, head: PartStart['head'] & { type: 'tool-call' }): GenerationEvent {
+    const tool = this.#tools.get(head.name)
+    if (tool === undefined) return event
+    if (tool.form === 'custom' && head.form === 'function') this.#wrapped = ''
+    return { ...event, head: { ...head, name: tool.name, form: tool.form } }
+  }
+
+  #unwrap(event: GenerationEvent & { type: 'part-end' }): GenerationEvent[] {
+    const text = freeText(this.#wrapped!)
+    this.#wrapped = undefined
+    return text === '' ? [event] : [{ type: 'part-delta', part: event.part, text }, event]
+  }
+}
+
+type PartStart = GenerationEvent & { type: 'part-start' }
 
 /** The text in `{"input": "..."}`; a cut or different object stays as it is. */
 function freeText(argumentsText: string): string {
