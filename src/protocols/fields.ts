@@ -104,10 +104,14 @@ export class Fields {
 
   /** An object whose members are read one by one; see `record`. */
   object(name: string): this | undefined {
+    const before = this.#taken.length
     const value = this.take(name)
     if (value === undefined) return undefined
     const path = this.at(name)
-    return (this.#inner?.find((known) => known.path === path) as this | undefined) ?? this.#handedOut(value, path)
+    // Conversations hand out many objects: they are searched only for a member that was taken before.
+    const isRepeated = this.#taken.indexOf(this.#taken[before]!) < before
+    const known = isRepeated ? this.#inner?.find((fields) => fields.path === path) : undefined
+    return (known as this | undefined) ?? this.#handedOut(value, path)
   }
 
   /** An object that is read, or carried, as a whole. */
