@@ -110,51 +110,29 @@ export class InputWriter {
   }
 
   #assistant(parts: Part[]): void {
-    let content: Json[] = []
-    let reasoning: { part: ReasoningPart; item: Json }[] = []
-    // A reasoning item is refused without the item that it led to.
-    const push = (item: Json): void => {
-      for (const one of reasoning) this.items.push(one.item)
-      this.items.push(item)
-      reasoning = []
-    }
-    const flush = (): void => {
-      const [only] = content
-      // As a plain string an earlier response needs no id and no status.
-      if (only !== undefined)
-        push({
-          type: 'message',
-          role: 'assistant',
-          content: content.length === 1 && only.type === 'output_text' ? only.text : content,
-        })
-      content = []
-    }
+    const response = new ResponseItems(this.items)
     for (const part of parts) {
       if (part.type === 'text' || part.type === 'refusal') {
         if (part.type === 'text' && (part.signature?.data ?? '') !== '') this.#loseSignature(part)
-        if (part.text !== '')
-          content.push(
-            part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text },
-          )
+        response.addText(part)
         continue
       }
-      flush()
-      if (part.type === 'reasoning') reasoning.push(...this.#reasoning(part))
-      else if (part.type === 'tool-call') push(this.#call(part))
-      else if (part.type === 'native') this.#native(part, push)
+      response.endMessage()
+      if (part.type === 'reasoning') this.#reasoning(part, response)
+      else if (part.type === 'tool-call') response.addItem(this.#call(part))
+      else if (part.type === 'native') this.#native(part, (item) => response.addItem(item))
       else this.#asUser(part)
     }
-    flush()
-    for (const { part } of reasoning)
+    response.endMessage()
+    for (const part of response.unfollowed)
       this.#translation.lose('reasoning_dropped', this.#translation.at(part), 'no content follows it')
   }
 
-  #reasoning(part: ReasoningPart): { part: ReasoningPart; item: Json }[] {
+  #reasoning(part: ReasoningPart, response: ResponseItems): void {
     const { signature } = part
     if (signature !== undefined && isReplayableAt(signature, this.#target, false))
-      return [{ part, item: reasoningItem({ ...part, signature }) }]
-    this.#translation.lose('reasoning_dropped', this.#translation.at(part))
-    return []
+      response.addReasoning(part, reasoningItem({ ...part, signature }))
+    else this.#translation.lose('reasoning_dropped', this.#translation.at(part))
   }
 
   #call(part: ToolCallPart): Json {
@@ -237,6 +215,50 @@ export class InputWriter {
   #native(part: Part & { type: 'native' }, push: (item: Json) => void = (item) => void this.items.push(item)): void {
     if (part.protocol === 'responses') push(part.value as Json)
     else this.#translation.lose('content_native', this.#translation.at(part))
+  }
+}
+
+/** The items of an earlier response, of which neighbouring texts are one message. */
+class ResponseItems {
+  readonly #items: Json[]
+  #content: Json[] = []
+  /** Reasoning waits for the item that it led to: the provider refuses it without that one. */
+  #reasoning: { part: ReasoningPart; item: Json }[] = []
+
+  /** `items`: the list to which they are added. */
+  constructor(items: Json[]) {
+    this.#items = items
+  }
+
+  addText({ type, text }: Part & { type: 'text' | 'refusal' }): void {
+    if (text !== '')
+      this.#content.push(type === 'text' ? { type: 'output_text', text } : { type: 'refusal', refusal: text })
+  }
+
+  addReasoning(part: ReasoningPart, item: Json): void {
+    this.#reasoning.push({ part, item })
+  }
+
+  addItem(item: Json): void {
+    for (const one of this.#reasoning) this.#items.push(one.item)
+    this.#reasoning = []
+    this.#items.push(item)
+  }
+
+  /** Adds the message of the texts before this point, if there are any. */
+  endMessage(): void {
+    const content = this.#content
+    const [only] = content
+    if (only === undefined) return
+    this.#content = []
+    // As a plain string an earlier response needs no id and no status.
+    const isPlain = content.length === 1 && only.type === 'output_text'
+    this.addItem({ type: 'message', role: 'assistant', content: isPlain ? only.text : content })
+  }
+
+  /** The reasoning that no item followed. */
+  get unfollowed(): ReasoningPart[] {
+    return this.#reasoning.map(({ part }) => part)
   }
 }
 
