@@ -24,7 +24,8 @@ type NativeHead = Extract<PartHead, { type: 'native' }>
 export function writeResponse({ parts, finish, usage, service }: GenerationResponse, context: ResponseContext): object {
   const { id, model } = context.responseIdentity
   const signatures = new Set<Block>()
-  const blocks = parts.flatMap((part) => blocksOf(part, context, signatures))
+  const whole = finish.reason === 'length' ? parts.filter((part) => !isCut(part, context)) : parts
+  const blocks = whole.flatMap((part) => blocksOf(part, context, signatures))
   const content = withoutLastSignature(joinBlank(blocks, context, signatures), context, signatures)
   loseFinish(context, finish)
   const refused = parts.some(({ type }) => type === 'refusal')
@@ -156,6 +157,21 @@ function signatureBlocksOfText(part: TextPart, issuer: Issuer | undefined, signa
   const blocks = signatureBlocks(part.signature, issuer, isBlank(part.text) ? 'empty-text' : 'text')
   for (const block of blocks) signatures.add(block)
   return blocks
+}
+
+/**
+ * True for a call that the output limit cut, which is left out: its arguments would be an empty object, and clients that
+ * do not look at `stop_reason` run each call that they get.
+ */
+function isCut(part: Part, context: ResponseContext): boolean {
+  if (part.type !== 'tool-call' || part.form === 'custom' || readInput(part.arguments) !== undefined) return false
+  lose(
+    context,
+    'response_content_dropped',
+    'tool_calls.arguments',
+    'the arguments are not a complete JSON object: the call is left out',
+  )
+  return true
 }
 
 function callBlock(part: ToolCallPart, context: ResponseContext): Block {

@@ -5,6 +5,7 @@ import { type GenerationResponse, fold, type GenerationEvent, unfold } from '../
 import type { Part } from '../../../src/generation/request.ts'
 import { readResponse } from '../../../src/protocols/messages/read-response.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { sentences } from '../../grammar.ts'
 import { withoutPaths } from '../../translating.ts'
 import { type Any, context, datas, events, frames, read, whole } from './kit.ts'
@@ -175,24 +176,32 @@ describe('the official SDK', () => {
     )
   }, 30_000)
 
-  test('accepts a message', async () => {
+  test.each([
+    ['length', 'max_tokens', []],
+    ['tool-calls', 'tool_use', [{ type: 'tool_use', id: 'x', name: 'f', input: {} }]],
+  ] as const)('accepts a message that ends with %s, without a call that was cut', async (reason, stopReason, last) => {
     const answer = whole({
       parts: [
         { type: 'reasoning', text: 'hm', signature: { data: 's' } },
         { type: 'text', text: 'a' },
+        { type: 'tool-call', id: 'w', name: 'f', arguments: '{"a":1}', form: 'function' },
         { type: 'tool-call', id: 'x', name: 'f', arguments: '{"cut', form: 'function' },
       ],
-      finish: { reason: 'length', raw: 'length' },
+      finish: { reason, raw: reason },
     })
-    body = { type: 'application/json', text: JSON.stringify(writeResponse(answer, context())) }
-    expect(await client.messages.create(request)).toMatchObject({
-      content: [
+    const losses = new LossReport()
+    body = { type: 'application/json', text: JSON.stringify(writeResponse(answer, { ...context(), losses })) }
+    const { content, stop_reason } = await client.messages.create(request)
+    expect([content, stop_reason, losses.losses.map(({ path }) => path)]).toMatchObject([
+      [
         { type: 'thinking', thinking: 'hm', signature: 's' },
         { type: 'text', text: 'a' },
-        { type: 'tool_use', id: 'x', name: 'f', input: {} },
+        { type: 'tool_use', id: 'w', name: 'f', input: { a: 1 } },
+        ...last,
       ],
-      stop_reason: 'max_tokens',
-    })
+      stopReason,
+      ['response.tool_calls.arguments'],
+    ])
   })
 })
 
