@@ -176,3 +176,61 @@ providers:
       },
     )
 })
+
+describe('a provider that does not sign its reasoning', () => {
+  type Message = { role: string; reasoning_content?: string }
+  const bodies: { messages: Message[]; stream?: boolean }[] = []
+  let provider: ReturnType<typeof Bun.serve>
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    provider = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      async fetch(request): Promise<Response> {
+        const body = (await request.json()) as (typeof bodies)[number]
+        bodies.push(body)
+        const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'look', arguments: '{}' } }
+        const isEnd = body.messages.some(({ role }) => role === 'tool')
+        const message = {
+          role: 'assistant',
+          reasoning_content: isEnd ? 'Enough.' : 'Where?',
+          content: isEnd ? 'Done.' : 'Look.',
+          ...(isEnd ? {} : { tool_calls: [call] }),
+        }
+        const head = { id: 'c', created: 1, model: 'm', usage: { prompt_tokens: 1, completion_tokens: 1 } }
+        const finish_reason = isEnd ? 'stop' : 'tool_calls'
+        if (body.stream !== true) return Response.json({ ...head, choices: [{ index: 0, message, finish_reason }] })
+        const chunk = { ...head, choices: [{ index: 0, delta: message, finish_reason }] }
+        return new Response(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`, {
+          headers: { 'content-type': 'text/event-stream' },
+        })
+      },
+    })
+    gateway = await startGateway({
+      config: `
+reasoning: { keep: 0s }
+providers:
+  unsigned: { protocol: chat.completions, baseUrl: 'http://127.0.0.1:${provider.port}', auth: none, unlisted: true }
+`,
+    })
+  })
+  afterAll(async () => {
+    await provider.stop(true)
+    await gateway.stop()
+  })
+
+  for (const stream of [false, true])
+    test.each(SIGNING_CLIENTS.map((client) => [client.name, client] as const))(
+      `gets it back through %s, ${stream ? 'streamed' : 'whole'}`,
+      async (_name, client) => {
+        bodies.length = 0
+        const session = client.open(
+          { url: gateway.url, key: gateway.key, model: 'unsigned/m' },
+          { stream, tools: TOOLS, reasoning: true },
+        )
+        expect((await sendResultsOf(session, await session.send('go'))).text).toBe('Done.')
+        expect(bodies[1]!.messages.find(({ role }) => role === 'assistant')!.reasoning_content).toBe('Where?')
+      },
+    )
+})

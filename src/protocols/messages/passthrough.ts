@@ -112,8 +112,8 @@ function ownBlock(block: Json, target: Target): Json[] {
   if (typeof value !== 'string') return [block]
   const signature = unwrapSignature(value)
   if (untagPartSignature(signature.data) !== undefined) return []
-  if (value === '' && requiresReasoning(target)) return [{ ...block, [name]: '' }]
-  if (value !== '' && isReplayableAt(signature, target, true)) return [{ ...block, [name]: signature.data }]
+  if (signature.data === '' && requiresReasoning(target)) return [{ ...block, [name]: '' }]
+  if (signature.data !== '' && isReplayableAt(signature, target, true)) return [{ ...block, [name]: signature.data }]
   return requiresReasoning(target) ? [EMPTY_THINKING] : []
 }
 

@@ -182,8 +182,8 @@ class ConversationReader {
   #thinking(block: Fields): Part {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
-    if (signature === undefined || signature === '') return { type: 'reasoning', path: block.path, text }
-    const { note, ...own } = unwrapSignature(signature)
+    const { note, ...own } = unwrapSignature(signature ?? '')
+    if (own.data === '') return { type: 'reasoning', path: block.path, text }
     const shown = text === '' && note !== undefined ? readHiddenText(note) : text
     return { type: 'reasoning', path: block.path, text: shown, signature: own }
   }

@@ -210,13 +210,13 @@ class MessagesResponseWriter implements Writer {
   }
 
   #endReasoning(redacted: boolean, signature: string | undefined): Frame[] {
-    if (this.#open)
+    if (this.#open) {
+      const wrapped = wrapSignature(signature ?? '', this.#issuer)
       return [
-        ...(signature === undefined
-          ? []
-          : [this.#delta({ type: 'signature_delta', signature: wrapSignature(signature, this.#issuer) })]),
+        ...(wrapped === '' ? [] : [this.#delta({ type: 'signature_delta', signature: wrapped })]),
         ...this.#closeBlock(),
       ]
+    }
     const hidden = this.#hidden
     this.#hidden = ''
     return reasoningBlocks('', redacted, signature, this.#issuer, hidden).flatMap((block) =>

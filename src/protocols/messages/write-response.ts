@@ -160,8 +160,8 @@ function signatureBlocksOfText(part: TextPart, issuer: Issuer | undefined, signa
 }
 
 /**
- * True for a call that the output limit cut, which is left out: its arguments would be an empty object, and clients that
- * do not look at `stop_reason` run each call that they get.
+ * True for a call that the output limit cut, which is left out: its arguments would be an empty object, and clients
+ * that do not look at `stop_reason` run each call that they get.
  */
 function isCut(part: Part, context: ResponseContext): boolean {
   if (part.type !== 'tool-call' || part.form === 'custom' || readInput(part.arguments) !== undefined) return false
@@ -190,7 +190,11 @@ export function mediaText(context: ResponseContext, type: 'image' | 'audio', med
 /** The client asked for reasoning without its text (`display: omitted`). */
 export const hidesReasoning = ({ request }: ResponseContext): boolean => request.reasoning?.visible === false
 
-/** Reasoning without text is a redacted block; without text and signature it has none. `hidden`: its omitted text. */
+/**
+ * Reasoning without text is a redacted block; without text and signature it has none. `hidden`: its omitted text.
+ * Unsigned reasoning of another protocol has an envelope without a signature: clients drop reasoning whose signature is
+ * empty, or send it back as text.
+ */
 export function reasoningBlocks(
   text: string,
   redacted: boolean,
@@ -199,7 +203,7 @@ export function reasoningBlocks(
   hidden = '',
 ): Block[] {
   if (text === '' && (signature ?? '') === '') return []
-  const wrapped = signature === undefined ? '' : wrapSignature(signature, issuer, hiddenText(hidden))
+  const wrapped = wrapSignature(signature ?? '', issuer, hiddenText(hidden))
   return redacted && text + hidden === ''
     ? [{ type: 'redacted_thinking', data: wrapped }]
     : [{ type: 'thinking', thinking: text, signature: wrapped }]

@@ -32,6 +32,7 @@ describe('request passthrough', () => {
             { type: 'thinking', thinking: 'a', signature: wrapSignature('mine', own) },
             { type: 'thinking', thinking: 'b', signature: wrapSignature('x', other) },
             { type: 'thinking', thinking: 'c', signature: '' },
+            { type: 'thinking', thinking: 'c', signature: wrapSignature('', own) },
             { type: 'thinking', thinking: 'd', signature: 'plain' },
             { type: 'redacted_thinking', data: wrapSignature('of-part:y', other) },
             { type: 'text', text: 't', citations: [{ encrypted_index: '' }] },
@@ -63,6 +64,7 @@ describe('request passthrough', () => {
       [{ type: 'text', text: 't' }, use('c')],
       [{ type: 'thinking', thinking: 'd', signature: other }, use('d')],
       [use('e')],
+      [{ type: 'thinking', thinking: 'f', signature: wrapSignature('', { provider: 'g', model: 'm' }) }, use('f')],
     ]
     const replayStates: ReplayState[] = [
       {
@@ -96,8 +98,9 @@ describe('request passthrough', () => {
       ['|', 'text', 'tool_use'],
       ['|', 'tool_use'],
       ['kept|', 'tool_use'],
+      ['f|', 'tool_use'],
     ])
-    const unsigned = [['tool_use'], ['b|', 'tool_use'], ['text', 'tool_use'], ['tool_use'], ['tool_use']]
+    const unsigned = [['tool_use'], ['b|', 'tool_use'], ['text', 'tool_use'], ['tool_use'], ['tool_use'], ['tool_use']]
     expect(sent({})).toEqual(unsigned)
     expect(sent({ requiresReasoning: true }, { thinking: { type: 'disabled' } })[2]).toEqual(['text', 'tool_use'])
   })

@@ -236,6 +236,7 @@ describe('a request', () => {
             { type: 'thinking', thinking: 'hm', signature: 'plain' },
             { type: 'thinking', thinking: '', signature: wrapSignature('secret', issuer) },
             { type: 'thinking', thinking: 'unsigned', signature: '' },
+            { type: 'thinking', thinking: 'unsigned too', signature: wrapSignature('', issuer) },
             { type: 'redacted_thinking', data: 'hidden' },
             { type: 'text', text: 'words' },
             { type: 'redacted_thinking', data: wrapSignature('of-call:3:a:1call-signature', issuer) },
@@ -251,6 +252,7 @@ describe('a request', () => {
       { type: 'reasoning', text: 'hm', signature: { data: 'plain' } },
       { type: 'reasoning', text: '', signature: { data: 'secret', issuer } },
       { type: 'reasoning', text: 'unsigned' },
+      { type: 'reasoning', text: 'unsigned too' },
       { type: 'reasoning', text: '', redacted: true, signature: { data: 'hidden' } },
       { type: 'text', text: 'words' },
       {

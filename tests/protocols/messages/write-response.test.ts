@@ -164,6 +164,7 @@ describe('a response stream', () => {
           ...part(0, { type: 'reasoning' }, ['hm'], 's1'),
           ...part(1, { type: 'reasoning', redacted: true }, [], 's2'),
           ...part(2, { type: 'reasoning' }, [], 's3'),
+          ...part(3, { type: 'reasoning' }, ['unsigned']),
         ],
         issuer,
       ),
@@ -177,7 +178,15 @@ describe('a response stream', () => {
       '2 {"type":"thinking","thinking":"","signature":""}',
       `2 {"type":"signature_delta","signature":"${wrapSignature('s3', issuer)}"}`,
       '2 stop',
+      '3 {"type":"thinking","thinking":"","signature":""}',
+      '3 {"type":"thinking_delta","thinking":"unsigned"}',
+      `3 {"type":"signature_delta","signature":"${wrapSignature('', issuer)}"}`,
+      '3 stop',
     ])
+    const events = [START, ...part(0, { type: 'reasoning' }, ['unsigned']), stop()]
+    expect(writeResponse(fold(events), context(issuer))).toMatchObject({
+      content: [{ type: 'thinking', thinking: 'unsigned', signature: wrapSignature('', issuer) }],
+    })
   })
 
   test('has signatures alone where the client asked for reasoning without its text', () => {
