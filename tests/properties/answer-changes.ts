@@ -66,6 +66,14 @@ const compactArguments: Change = {
 }
 const argumentsAsObjects: Change[] = [
   {
+    name: 'no calls that were cut',
+    loss: ['response_content_dropped', 'response.tool_calls.arguments'],
+    make: (answer) =>
+      answer.finish.reason === 'length'
+        ? { ...answer, parts: answer.parts.filter((part) => !isIncomplete(part)) }
+        : answer,
+  },
+  {
     name: 'no incomplete arguments',
     loss: ['response_field_dropped', 'response.tool_calls.arguments'],
     make: parts((part) => [isIncomplete(part) ? ({ ...part, arguments: '{}' } as Part) : part]),

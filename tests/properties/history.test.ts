@@ -91,8 +91,10 @@ describe.each(NAMES)('clients of %s', (client) => {
     () => {
       assertProperty(
         fc.property(signed, (given) => {
-          // Google has no form for a call whose arguments are not complete.
-          const parts = client === 'generateContent' ? given.parts.filter((part) => !isIncomplete(part)) : given.parts
+          // Google has no form for a call whose arguments are not complete, and messages leaves one out that was cut.
+          const dropsIncomplete =
+            client === 'generateContent' || (client === 'messages' && given.finish.reason === 'length')
+          const parts = dropsIncomplete ? given.parts.filter((part) => !isIncomplete(part)) : given.parts
           const answer = { ...given, parts }
           const context = contextOf(client, ISSUER)
           const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
