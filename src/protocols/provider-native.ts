@@ -23,7 +23,7 @@ const isOrHasNative = (part: Part): boolean =>
 
 function refusePart(part: Part): void {
   if (part.type === 'tool-result') for (const inner of part.content) refusePart(inner)
-  else if (part.type === 'native' && part.steps === undefined) refuse(part, 'does not support content')
+  else if (part.type === 'native' && part.steps === undefined) refuse(part, 'content', 'Remove it')
 }
 
 /** Each delta of a response is searched for the stop sequences that its provider does not accept. */
@@ -40,14 +40,15 @@ function refuseStops(translation: Translation): void {
   )
 }
 
-export const refuseTool = (tool: Tool & { type: 'native' }): void => refuse(tool, 'does not support tools')
+export const refuseTool = (tool: Tool & { type: 'native' }): void =>
+  refuse(tool, 'tools', 'Define a function in its place')
 
-function refuse({ kind, path = kind, optional }: NativeElement, problem: string): void {
+function refuse({ protocol, kind, path = kind, optional }: NativeElement, elements: string, advice: string): void {
   if (optional === true) return
   throw new GatewayError(
     'unsupported_parameter',
-    `${path}: the provider of this model ${problem} of type '${kind.slice(0, 64)}'. ` +
-      'Remove it, or use a model whose provider has the protocol of this request.',
+    `${path}: the provider of this model does not support ${elements} of type '${kind.slice(0, 64)}'. ` +
+      `${advice}, or use a model whose provider has the protocol '${protocol}'.`,
     { param: path },
   )
 }

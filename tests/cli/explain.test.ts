@@ -172,7 +172,7 @@ Lost:
     expect(code).toBe(1)
     expect(out).toContain(
       "Not sent: tools[0]: the provider of this model does not support tools of type 'shell'. " +
-        'Remove it, or use a model whose provider has the protocol of this request.\n',
+        "Define a function in its place, or use a model whose provider has the protocol 'chat.completions'.\n",
     )
   })
 
