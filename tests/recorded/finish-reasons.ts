@@ -51,10 +51,19 @@ export function expectedFinishReason(source: ResponseContent, client: Conversati
   // Both of OpenAI's protocols report a refusal only by its text.
   if (source.refused && source.outcome === 'stop' && client === 'generateContent') return 'SAFETY'
   const reason = FINISH_REASONS[client][source.outcome as Exclude<Outcome, 'failed'>]
-  const isWithoutCall = callsFor(client, source.calls).length < source.calls.length
+  const isWithoutCall = callsFor(client, source, true).length < source.calls.length
   return isWithoutCall && reason === 'STOP' ? 'MALFORMED_FUNCTION_CALL' : reason
 }
 
-/** The calls that a client of this protocol receives: those of Google run what they get, so they get no cut one. */
-export const callsFor = (client: ConversationName, calls: ResponseContent['calls']): ResponseContent['calls'] =>
-  client === 'generateContent' ? calls.filter(({ input }) => input !== CUT) : calls
+/**
+ * The calls that a client of this protocol receives. Those of Google run what they get, so they get no cut one; those
+ * of messages get none that the limit cut, unless they see its text in a stream.
+ */
+export const callsFor = (
+  client: ConversationName,
+  { calls, outcome }: Pick<ResponseContent, 'calls' | 'outcome'>,
+  isStream: boolean,
+): ResponseContent['calls'] =>
+  client === 'generateContent' || (client === 'messages' && !isStream && outcome === 'length')
+    ? calls.filter(({ input }) => input !== CUT)
+    : calls

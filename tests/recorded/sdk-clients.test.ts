@@ -121,8 +121,8 @@ for (const client of CLIENTS)
         if (recording.id === INCONSISTENT)
           return expect(content.finishReason).toBe(expectedFinishReason(source, client.protocol))
         const losses = lossesIn(frames)
-        expectContent(content, source, client.protocol)
-        expectSdkResponse(result.response, source, client)
+        expectContent(content, source, client.protocol, recording.stream)
+        expectSdkResponse(result.response, source, client, recording.stream)
         expectCounted(client.protocol, frames, recording.protocol, recorded, losses)
         expect(missingLeaves(recording.protocol, recorded, frames, recording.stream, losses)).toEqual([])
       })
@@ -189,26 +189,31 @@ type Calls = ResponseContent['calls']
 const textsOf = (calls: Calls, expected: Calls): string[] =>
   calls.map(({ name, input }, index) => (expected[index]?.input === CUT ? name : JSON.stringify([name, input])))
 
-function expectCalls(calls: Calls, { calls: recorded }: ResponseContent, client: ConversationName): void {
-  const expected = callsFor(client, recorded)
+function expectCalls(calls: Calls, source: ResponseContent, client: ConversationName, isStream: boolean): void {
+  const expected = callsFor(client, source, isStream)
   expect(textsOf(calls, expected)).toEqual(textsOf(expected, expected))
 }
 
-function expectContent(content: ResponseContent, source: ResponseContent, client: ConversationName): void {
+function expectContent(
+  content: ResponseContent,
+  source: ResponseContent,
+  client: ConversationName,
+  isStream: boolean,
+): void {
   expect(client === 'messages' ? withoutNotes(content.text) : content.text).toBe(source.text)
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
   // Compared as text, since the order of members matters.
-  expectCalls(content.calls, source, client)
+  expectCalls(content.calls, source, client, isStream)
   expect(content.finishReason).toBe(expectedFinishReason(source, client))
   if (source.usage !== undefined) expect(content.usage).toEqual(source.usage)
 }
 
-function expectSdkResponse(content: Answer, source: ResponseContent, client: Client): void {
+function expectSdkResponse(content: Answer, source: ResponseContent, client: Client, isStream: boolean): void {
   expect((client.protocol === 'messages' ? withoutNotes(content.text) : content.text) + content.refusal).toBe(
     source.text,
   )
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
-  expectCalls(content.calls, source, client.protocol)
+  expectCalls(content.calls, source, client.protocol, isStream)
   expect(content.finish).toBe(expectedFinishReason(source, client.protocol))
   const { prompt: input, completion: output, cached, reasoning } = source.usage ?? {}
   // The SDK for messages has no field for reasoning tokens.

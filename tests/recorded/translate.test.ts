@@ -57,13 +57,18 @@ function eventsOf(recording: Recording, frames: unknown[]): GenerationEvent[] {
 /** Separators between summaries differ. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(content: ResponseContent, source: ResponseContent, client: ConversationName): void {
+function expectSame(
+  content: ResponseContent,
+  source: ResponseContent,
+  client: ConversationName,
+  isStream: boolean,
+): void {
   // A text replaces media that the client's protocol cannot represent.
   expect(client === 'messages' ? content.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : content.text).toBe(
     source.text,
   )
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
-  const calls = callsFor(client, source.calls)
+  const calls = callsFor(client, source, isStream)
   expect(content.calls.map(({ name }) => name)).toEqual(calls.map(({ name }) => name))
   for (const [index, { input }] of calls.entries())
     if (input !== CUT) expect(content.calls[index]!.input).toEqual(input)
@@ -72,8 +77,10 @@ function expectSame(content: ResponseContent, source: ResponseContent, client: C
 }
 
 /** A stream can contain arguments that were cut off, a whole response cannot. */
-const uncut = (answer: ResponseContent): ResponseContent =>
-  answer.outcome === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
+const uncut = (answer: ResponseContent, client: ConversationName): ResponseContent =>
+  answer.outcome === 'length'
+    ? { ...answer, calls: callsFor(client, answer, false).map(({ name }) => ({ name, input: CUT })) }
+    : answer
 
 /**
  * Audio in a message of the responses API, and images as output of chat completions: compatible servers accept them.
@@ -180,15 +187,15 @@ for (const client of NAMES)
         const content = responseContent(client, written, true)
         if (source.outcome === 'failed') return expect(content.outcome).toBe('failed')
         for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
-        expectSame(content, source, client)
-        expect(uncut(responseContent(client, [writeWhole()], false))).toEqual(uncut(content))
+        expectSame(content, source, client, true)
+        expect(uncut(responseContent(client, [writeWhole()], false), client)).toEqual(uncut(content, client))
       })
 
       test(`the whole response of ${recording.protocol} ${recording.id} has the recorded content`, () => {
         if (source.outcome === 'failed') return expect(writeWhole).toThrow(GatewayError)
         const answer = writeWhole()
         expect(check('response', answer)).toBe('')
-        expectSame(responseContent(client, [answer], false), source, client)
+        expectSame(responseContent(client, [answer], false), source, client, false)
       })
     }
   })
