@@ -11,7 +11,8 @@ export type SetSetting = {
 }
 
 export interface SetSettingStore {
-  list(kind: string): Promise<SetSetting[]>
+  /** Those of all these kinds, in the order of the kinds and then of their names. */
+  list(...kinds: string[]): Promise<SetSetting[]>
   /** Replaces the setting of this kind and name. */
   put(setting: Omit<SetSetting, 'version'>): Promise<void>
   remove(kind: string, name: string): Promise<void>

@@ -357,6 +357,11 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
         { ...row, name: 'a', value: 'x', version: 1 },
         { ...row, name: 'b', value: 'new', version: 4 },
       ])
+      expect((await store.setSettings.list('other', 'none', 'key')).map((one) => [one.kind, one.name])).toEqual([
+        ['other', 'b'],
+        ['key', 'a'],
+        ['key', 'b'],
+      ])
       await other.setSettings.remove('key', 'b')
       await other.setSettings.remove('key', 'unknown')
       expect((await store.setSettings.list('key')).map((one) => one.name)).toEqual(['a'])

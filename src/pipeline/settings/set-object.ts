@@ -28,8 +28,7 @@ export const stored = (keys: Keys, object: SetObject): string =>
     : textOf(object)
 
 /** The rows of all kinds. */
-export const setRows = async ({ setSettings }: Store): Promise<SetSetting[]> =>
-  (await Promise.all(SET_KINDS.map((kind) => setSettings.list(kind)))).flat()
+export const setRows = ({ setSettings }: Store): Promise<SetSetting[]> => setSettings.list(...SET_KINDS)
 
 /** Without those that were written under another pepper, of which each is logged. */
 export const restoredRows = (keys: Keys, rows: readonly SetSetting[]): StoredObject[] =>

@@ -36,18 +36,19 @@ export async function makePartitions(
     'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now',
   ))!
   const thisMonth = monthOf(now)
+  const made = new Set(await partitions(connection))
   for (let month = thisMonth - MOST_MONTHS_BEFORE; month <= thisMonth + MONTHS_AHEAD; month++)
     if (month >= thisMonth || isUsed(...idsOf(month)))
-      for (const table of PARTITIONED) await makePartition(connection, table, month)
+      for (const table of PARTITIONED)
+        if (!made.has(partitionName(table, month))) await makePartition(connection, table, month)
 }
 
 async function makePartition(connection: Connection, table: string, month: number): Promise<void> {
   const name = partitionName(table, month)
-  if (await exists(connection, name)) return
   const [from, to] = idsOf(month)
   await connection.transaction(async (transaction) => {
     await transaction.run(`SELECT pg_advisory_xact_lock(${LOCK})`)
-    if (await exists(transaction, name)) return
+    if ((await partitions(transaction)).includes(name)) return
     // Attaching holds up neither readers nor writers of other partitions; making it in place would.
     await transaction.run(`SET LOCAL lock_timeout = '1s'`)
     await transaction.run(`CREATE TABLE ${name} (LIKE ${table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)`)
@@ -55,9 +56,14 @@ async function makePartition(connection: Connection, table: string, month: numbe
   })
 }
 
-/** Read from the catalogue: `to_regclass` may not see yet what another process has just made. */
-const exists = async (queries: Queries, name: string): Promise<boolean> =>
-  (await queries.one('SELECT 1 FROM pg_class WHERE relname = $1 AND pg_table_is_visible(oid)', name)) !== undefined
+/** Their names. Read from the catalogue: `to_regclass` may not see yet what another process has just made. */
+const partitions = async (queries: Queries): Promise<string[]> => {
+  const rows = await queries.all<{ name: string }>(
+    `SELECT relname::text AS name FROM pg_class
+     WHERE relname ~ '^(${PARTITIONED.join('|')})_\\d{4}_\\d{2}$' AND pg_table_is_visible(oid)`,
+  )
+  return rows.map(({ name }) => name)
+}
 
 /** The months that have a partition, the first one first. */
 export async function partitionedMonths(connection: Connection): Promise<number[]> {

@@ -7,13 +7,16 @@ const MAX_WAITING = 2_000
 /** Interval of attempts to connect again. */
 const RETRY_MS = 250
 
-/** A bounded number of connections, which are opened when they are needed and again after they broke. */
+/**
+ * A bounded number of connections, which are opened when they are needed and again after they broke. One is opened at a
+ * time: it costs as much as ten short reads, which meanwhile are made by those that are open.
+ */
 export class Pool implements Queries {
   readonly #address: Address
   readonly #max: number
   readonly #idle: PostgresClient[] = []
   readonly #all = new Set<PostgresClient>()
-  #opening = 0
+  #isOpening = false
   #waiting: { resolve: (client: PostgresClient) => void; reject: (error: unknown) => void }[] = []
   #isClosed = false
   /** Statements that were sent. */
@@ -64,7 +67,7 @@ export class Pool implements Queries {
     if (this.#isClosed) throw new Error('the store is closed')
     for (let client = this.#idle.pop(); client !== undefined; client = this.#idle.pop())
       if (client.isOpen) return client
-    if (this.#all.size + this.#opening < this.#max) return this.#open()
+    if (this.#canOpen) return this.#open()
     if (this.#waiting.length >= MAX_WAITING)
       throw new GatewayError('store_unavailable', 'Too many requests wait for PostgreSQL; try again.', {
         retryAfterSeconds: 1,
@@ -73,8 +76,12 @@ export class Pool implements Queries {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
   }
 
+  get #canOpen(): boolean {
+    return !this.#isOpening && this.#all.size < this.#max
+  }
+
   async #open(): Promise<PostgresClient> {
-    this.#opening += 1
+    this.#isOpening = true
     try {
       let opened: PostgresClient | undefined
       opened = await PostgresClient.open(this.#address, () => opened && this.#all.delete(opened))
@@ -85,17 +92,26 @@ export class Pool implements Queries {
       for (const { reject } of this.#waiting.splice(0)) reject(error)
       throw error
     } finally {
-      this.#opening -= 1
+      this.#isOpening = false
+      this.#openForWaiting()
     }
+  }
+
+  /** Opens another connection while there are callers that wait for one. */
+  #openForWaiting(): void {
+    if (this.#waiting.length > 0 && this.#canOpen && !this.#isClosed)
+      void this.#open().then(
+        (client) => this.#giveBack(client),
+        () => {},
+      )
   }
 
   #giveBack(client: PostgresClient): void {
     if (this.#isClosed) return void client.close()
+    if (!client.isOpen) return this.#openForWaiting()
     const next = this.#waiting.shift()
-    if (next === undefined) {
-      if (client.isOpen) this.#idle.push(client)
-    } else if (client.isOpen) next.resolve(client)
-    else this.#open().then(next.resolve, next.reject)
+    if (next === undefined) this.#idle.push(client)
+    else next.resolve(client)
   }
 }
 

@@ -9,10 +9,12 @@ export class SetSettingTable implements SetSettingStore {
     this.#connection = connection
   }
 
-  list(kind: string): Promise<SetSetting[]> {
+  list(...kinds: string[]): Promise<SetSetting[]> {
     return this.#connection.all<SetSetting>(
-      'SELECT kind, name, value, version, at, by FROM settings_set WHERE kind = $1 ORDER BY name',
-      kind,
+      `SELECT s.kind, name, s.value, version, at, by
+       FROM jsonb_array_elements_text($1::text::jsonb) WITH ORDINALITY AS k (kind, number)
+       JOIN settings_set AS s USING (kind) ORDER BY number, name`,
+      JSON.stringify(kinds),
     )
   }
 

@@ -22,10 +22,11 @@ export class SetSettingTable implements SetSettingStore {
     this.#connection = connection
   }
 
-  async list(kind: string): Promise<SetSetting[]> {
+  async list(...kinds: string[]): Promise<SetSetting[]> {
     return this.#connection.all<SetSetting>(
-      'SELECT kind, name, value, version, at, by FROM settings_set WHERE kind = ? ORDER BY name',
-      kind,
+      `SELECT kind, name, s.value, version, at, by
+       FROM json_each(?) AS k JOIN settings_set AS s ON s.kind = k.value ORDER BY k.key, name`,
+      JSON.stringify(kinds),
     )
   }
 
