@@ -112,7 +112,7 @@ async function prepare(options: GatewayOptions & { disk?: SmallDisk }): Promise<
   const { disk } = options
   const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const file = join(disk?.folder ?? data, 'test-config.yaml')
-  await declareDead(data)
+  if (disk !== undefined || options.data !== undefined) await declareDead(data)
   writeFileSync(file, await withStoreText(withTextLog(withBilling(options.config ?? '')), data))
   return { data, key: options.key ?? DEFAULT_KEY, file }
 }

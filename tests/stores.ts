@@ -32,7 +32,11 @@ const OF_SQLITE = {
   files: 'the database and its log are files, which are opened, copied, locked, damaged or cut',
 } as const
 
-const nothing = Object.assign(() => {}, { skipIf: () => nothing, each: () => () => {} }) as never
+const nothing = Object.assign(() => {}, {
+  skipIf: () => nothing,
+  each: () => () => {},
+  concurrent: () => {},
+}) as never
 
 /** `test` for what is about SQLite alone: over PostgreSQL, there is no such test. */
 export const ofSqlite = (_subject: keyof typeof OF_SQLITE): typeof test => (ON_POSTGRES ? nothing : test)

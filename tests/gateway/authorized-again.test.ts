@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import type { NewKeyAnswer } from '../../src/endpoints/management/answers.ts'
 import { type Browser, ownerOf } from '../management/browser.ts'
@@ -65,27 +65,28 @@ async function newKey(by = owner): Promise<NewKeyAnswer> {
   return (await by.post<NewKeyAnswer>('/keys', { kind: 'pay-as-you-go', account: name })).json
 }
 
-describe.each(CHANGES)('%s', (_, apply, status, message) => {
-  test('does not get its turn in the queue', async () => {
-    const key = await newKey()
-    const asking = { url: gateway.url, protocol: 'messages' as const, model: MODEL, stream: false }
-    provider.shut()
-    const first = ask({ ...asking, key: gateway.key })
-    const { begun } = provider
-    while (provider.begun === begun) await Bun.sleep(5)
-    const waiting = ask({ ...asking, key: key.text })
-    await Bun.sleep(WAIT_MS)
-    await apply(key)
-    provider.open()
-    expect((await first).status).toBe(200)
-    expect(await failureOf(await waiting, 'messages')).toMatchObject({
+test('none of them gets its turn in the queue', async () => {
+  const keys = await Promise.all(CHANGES.map(() => newKey()))
+  const asking = { url: gateway.url, protocol: 'messages' as const, model: MODEL, stream: false }
+  provider.shut()
+  const first = ask({ ...asking, key: gateway.key })
+  const { begun } = provider
+  while (provider.begun === begun) await Bun.sleep(5)
+  const waiting = keys.map((key) => ask({ ...asking, key: key.text }))
+  await Bun.sleep(WAIT_MS)
+  for (const [index, [, apply]] of CHANGES.entries()) await apply(keys[index]!)
+  provider.open()
+  expect((await first).status).toBe(200)
+  for (const [index, [, , status, message]] of CHANGES.entries())
+    expect(await failureOf(await waiting[index]!, 'messages')).toMatchObject({
       status,
       message: expect.stringMatching(message) as unknown,
     })
-    expect(provider.begun).toBe(begun + 1)
-  })
+  expect(provider.begun).toBe(begun + 1)
+})
 
-  test.each(SLOW)('is refused where a request to %s arrives slowly', async (path, request) => {
+for (const [what, apply, status, message] of CHANGES)
+  test.concurrent.each(SLOW)(`${what} is refused where a request to %s arrives slowly`, async (path, request) => {
     const key = await newKey()
     const { hostname, port } = new URL(gateway.url)
     const body = JSON.stringify({ model: MODEL, ...request })
@@ -101,11 +102,13 @@ describe.each(CHANGES)('%s', (_, apply, status, message) => {
     expect(answer).toStartWith(`HTTP/1.1 ${status}`)
     expect(answer).toMatch(message)
   })
-})
 
 // What a request may cost was held before it waited.
-describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply, status) => {
-  test('does not get its turn at an endpoint that is full, and the next one does', async () => {
+const NOT_HELD = CHANGES.filter(([, , status]) => status !== 402)
+
+for (const [what, apply, status] of NOT_HELD)
+  test.concurrent(`${what} does not get its turn at an endpoint that is full, and the next one does`, async () => {
+    const provider = gatedProvider()
     const at = await startGateway({
       config: gatedConfig({ one: provider }).replaceAll('model: m }', 'model: m, limits: { concurrency: 1 } }'),
     })
@@ -129,12 +132,13 @@ describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply,
       expect(provider.begun).toBe(begun + 2)
     } finally {
       await at.stop()
+      await provider.stop()
     }
   })
-})
 
-describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply, status) => {
-  test('is not tried at another endpoint after the first one failed', async () => {
+for (const [what, apply, status] of NOT_HELD)
+  test.concurrent(`${what} is not tried at another endpoint after the first one failed`, async () => {
+    const provider = gatedProvider()
     const failing = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -176,6 +180,6 @@ describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply,
     } finally {
       await at.stop()
       await failing.stop(true)
+      await provider.stop()
     }
   })
-})

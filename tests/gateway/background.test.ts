@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,419 +26,464 @@ const USAGE = {
 }
 const PAID = { usage: 0.006, estimated: false, nativeTokens: { prompt_tokens: 1000, completion_tokens: 500 } }
 
-/** The status that the provider reports; `respond` may replace its response. */
-let status: string
-let respond: (name: string) => Promise<Response | undefined> | Response | undefined
-let calls: string[]
-let upstream: Bun.Server<undefined>
-let gateway: Gateway
-let data: string
-let config: string
-
-const theirs = (usage: object | null = status === 'completed' ? USAGE : null): object => ({
-  id: 'resp_theirs',
-  object: 'response',
-  created_at: 1,
-  status,
-  background: true,
-  model: 'theirs',
-  output: status === 'completed' ? [MESSAGE] : [],
-  store: true,
-  usage,
-})
-
-/** The beginning of a stream that its provider never ends. */
-const streaming = (): Response =>
-  new Response(
-    new ReadableStream<string>({
-      start(controller) {
-        for (const type of ['response.created', 'response.in_progress'])
-          controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`)
-        const item = { ...MESSAGE, status: 'in_progress', content: [] }
-        const type = 'response.output_item.added'
-        controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, output_index: 0, item })}\n\n`)
-      },
-    }),
-    { headers: { 'content-type': 'text/event-stream' } },
-  )
-
-beforeEach(async () => {
+/** A provider and the gateway in front of it. Each test has its own: all run at the same time, and wait for polls. */
+class Scene {
+  /** The status that the provider reports; `respond` may replace its response. */
   status = 'queued'
-  respond = () => undefined
-  calls = []
-  upstream = Bun.serve({
+  respond: (name: string) => Promise<Response | undefined> | Response | undefined = () => undefined
+  calls: string[] = []
+  gateway!: Gateway
+  readonly #data = mkdtempSync(join(tmpdir(), 'sluice-background-'))
+  readonly #upstream = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
     fetch: async (request) => {
       const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-      calls.push(name)
-      return (await respond(name)) ?? Response.json(theirs())
+      this.calls.push(name)
+      return (await this.respond(name)) ?? Response.json(this.theirs())
     },
   })
-  data = mkdtempSync(join(tmpdir(), 'sluice-background-'))
-  config = `billing: { startingCredit: 1, delay: 0s }
+  readonly config = `billing: { startingCredit: 1, delay: 0s }
 providers:
-  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }
+  up: { protocol: responses, baseUrl: "http://127.0.0.1:${this.#upstream.port}/v1" }
 models:
   up/m: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 10 } }
 `
-})
-afterEach(async () => {
-  await gateway.stop()
-  await upstream.stop(true)
-  rmSync(data, { recursive: true, force: true })
-})
 
-const call = async (
-  method: string,
-  path: string,
-  body?: object,
-): Promise<{ status: number; body: Record<string, never> }> => {
-  const response = await fetch(gateway.url + path, {
-    method,
-    headers: { authorization: `Bearer ${gateway.key}` },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
-  return { status: response.status, body: (await response.json()) as Record<string, never> }
-}
-const create = (more: object = {}) =>
-  call('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true, max_output_tokens: 90_000, ...more })
-const recordOf = (id: string) => call('GET', `/v1/management/generation?id=${id}`)
-const balance = async (): Promise<number> =>
-  ((await call('GET', '/v1/management/payg/balance')).body as unknown as { data: { total_credits: number } }).data
-    .total_credits
-
-/** The record of a response, once there is one. */
-async function settled(id: string): Promise<Record<string, never>> {
-  for (let i = 0; i < 120; i += 1) {
-    const record = await recordOf(id)
-    if (record.status === 200) return record.body
-    await Bun.sleep(100)
+  async end(): Promise<void> {
+    await this.gateway.stop()
+    await this.#upstream.stop(true)
+    rmSync(this.#data, { recursive: true, force: true })
   }
-  throw new Error(`no record of ${id}`)
+
+  async start(): Promise<void> {
+    this.gateway = await startGateway({ config: this.config, data: this.#data })
+  }
+
+  /** Starts one that can be killed. */
+  async startProcess(): Promise<GatewayProcess> {
+    const started = await startGatewayProcess({ config: this.config, data: this.#data })
+    this.gateway = started
+    return started
+  }
+
+  async restart(killed: GatewayProcess): Promise<void> {
+    killed.kill('SIGKILL')
+    await killed.exited
+    await this.startProcess()
+  }
+
+  theirs(usage: object | null = this.status === 'completed' ? USAGE : null): object {
+    const { status } = this
+    return {
+      id: 'resp_theirs',
+      object: 'response',
+      created_at: 1,
+      status,
+      background: true,
+      model: 'theirs',
+      output: status === 'completed' ? [MESSAGE] : [],
+      store: true,
+      usage,
+    }
+  }
+
+  async call(method: string, path: string, body?: object): Promise<{ status: number; body: Record<string, never> }> {
+    const response = await fetch(this.gateway.url + path, {
+      method,
+      headers: { authorization: `Bearer ${this.gateway.key}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return { status: response.status, body: (await response.json()) as Record<string, never> }
+  }
+
+  create(more: object = {}): Promise<{ status: number; body: Record<string, never> }> {
+    const asked = { model: 'up/m', input: 'Hello', background: true, max_output_tokens: 90_000 }
+    return this.call('POST', '/v1/responses', { ...asked, ...more })
+  }
+
+  recordOf(id: string): Promise<{ status: number; body: Record<string, never> }> {
+    return this.call('GET', `/v1/management/generation?id=${id}`)
+  }
+
+  async balance(): Promise<number> {
+    const { body } = await this.call('GET', '/v1/management/payg/balance')
+    return (body as unknown as { data: { total_credits: number } }).data.total_credits
+  }
+
+  /** The record of a response, once there is one. */
+  async settled(id: string): Promise<Record<string, never>> {
+    for (let i = 0; i < 120; i += 1) {
+      const record = await this.recordOf(id)
+      if (record.status === 200) return record.body
+      await Bun.sleep(100)
+    }
+    throw new Error(`no record of ${id}`)
+  }
+
+  /** Starts a streamed response. Returns its id and a function by which its client leaves. */
+  async begin(): Promise<{ id: string; leave(): void }> {
+    const abort = new AbortController()
+    const asked = { model: 'up/m', input: 'Hello', background: true, stream: true, max_output_tokens: 90_000 }
+    const response = await fetch(`${this.gateway.url}/v1/responses`, {
+      method: 'POST',
+      signal: abort.signal,
+      headers: { authorization: `Bearer ${this.gateway.key}` },
+      body: JSON.stringify(asked),
+    })
+    const { value } = await (response.body as ReadableStream<Uint8Array>).getReader().read()
+    const [, data] = /^data: (.*)$/m.exec(new TextDecoder().decode(value))!
+    return { id: (JSON.parse(data!) as { response: { id: string } }).response.id, leave: () => abort.abort() }
+  }
+
+  /** The beginning of a stream that its provider never ends. */
+  streaming(): Response {
+    const body = new ReadableStream<string>({
+      start: (controller) => {
+        for (const type of ['response.created', 'response.in_progress'])
+          controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: this.theirs() })}\n\n`)
+        const item = { ...MESSAGE, status: 'in_progress', content: [] }
+        const type = 'response.output_item.added'
+        controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, output_index: 0, item })}\n\n`)
+      },
+    })
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+  }
+
+  /** A stream that is cut where its provider cancels the response, or ends with an event of that. */
+  cancellable(isCut: boolean): Response {
+    let cancelled = (): void => {}
+    const body = new ReadableStream<string>({
+      start: (controller) => {
+        const send = (type: string): void =>
+          controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: this.theirs(USAGE) })}\n\n`)
+        send('response.created')
+        cancelled = () => {
+          if (!isCut) send('response.cancelled')
+          controller.close()
+        }
+      },
+    })
+    this.respond = (name) => {
+      if (name !== 'POST /resp_theirs/cancel') return Response.json(this.theirs(USAGE))
+      if (this.status !== 'cancelled') {
+        this.status = 'cancelled'
+        cancelled()
+      }
+      return Response.json(this.theirs(USAGE))
+    }
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+  }
 }
 
-const start = async (): Promise<void> => void (gateway = await startGateway({ config, data }))
+/** All begin at once, on a machine that may be busy. */
+const LIMIT_MS = 60_000
 
-/** Starts one that can be killed. */
-const startProcess = async (): Promise<GatewayProcess> =>
-  (gateway = await startGatewayProcess({ config, data })) as GatewayProcess
-
-async function restart(killed: GatewayProcess): Promise<void> {
-  killed.kill('SIGKILL')
-  await killed.exited
-  await startProcess()
+function backgroundTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = test): void {
+  const inScene = async (): Promise<void> => {
+    const at = new Scene()
+    try {
+      await run(at)
+    } finally {
+      await at.end()
+    }
+  }
+  as.concurrent(name, inScene, LIMIT_MS)
 }
 
-test('the error of a background response that failed shows no credential', async () => {
-  await start()
-  const { body } = await create()
-  status = 'failed'
+backgroundTest('the error of a background response that failed shows no credential', async (at) => {
+  await at.start()
+  const { body } = await at.create()
+  at.status = 'failed'
   const error = { code: 'server_error', message: 'Incorrect API key provided: sk-proj-0123456789abcdef' }
-  respond = (name) => (name.startsWith('GET') ? Response.json({ ...theirs(), error }) : undefined)
+  at.respond = (name) => (name.startsWith('GET') ? Response.json({ ...at.theirs(), error }) : undefined)
   const shown = { ...error, message: 'Incorrect API key provided: [hidden]' }
-  expect((await call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
+  expect((await at.call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
   // As it was stored, too.
-  expect((await call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
+  expect((await at.call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
 })
 
-/** Starts a streamed response. Returns its id and a function by which its client leaves. */
-async function begin(): Promise<{ id: string; leave(): void }> {
-  const abort = new AbortController()
-  const response = await fetch(`${gateway.url}/v1/responses`, {
-    method: 'POST',
-    signal: abort.signal,
-    headers: { authorization: `Bearer ${gateway.key}` },
-    body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true, stream: true, max_output_tokens: 90_000 }),
-  })
-  const { value } = await (response.body as ReadableStream<Uint8Array>).getReader().read()
-  const [, data] = /^data: (.*)$/m.exec(new TextDecoder().decode(value))!
-  return { id: (JSON.parse(data!) as { response: { id: string } }).response.id, leave: () => abort.abort() }
-}
+backgroundTest(
+  'a background response is settled when its provider ends it, even after a kill and without polling',
+  async (at) => {
+    const killed = await at.startProcess()
+    const { id } = (await at.create()).body
+    expect((await at.recordOf(id!)).status).toBe(404)
+    // The hold of the first leaves no credit for a second one.
+    expect((await at.create()).status).toBe(402)
+    await at.restart(killed)
+    expect((await at.create()).status).toBe(402)
+    at.status = 'completed'
+    expect(await at.settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+    expect(await at.balance()).toBe(0.994)
+    expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', model: 'up/m' })
+  },
+)
 
-test('a background response is settled when its provider ends it, even after a kill and without polling', async () => {
-  const killed = await startProcess()
-  const { id } = (await create()).body
-  expect((await recordOf(id!)).status).toBe(404)
-  // The hold of the first leaves no credit for a second one.
-  expect((await create()).status).toBe(402)
-  await restart(killed)
-  expect((await create()).status).toBe(402)
-  status = 'completed'
-  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
-  expect(await balance()).toBe(0.994)
-  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', model: 'up/m' })
-}, 30_000)
-
-test('a container that a background response made can be named again', async () => {
-  await start()
+backgroundTest('a container that a background response made can be named again', async (at) => {
+  await at.start()
   const naming = (container: string): Promise<{ status: number }> =>
-    call('POST', '/v1/responses', {
+    at.call('POST', '/v1/responses', {
       model: 'up/m',
       input: 'Go on',
       max_output_tokens: 10,
       tools: [{ type: 'code_interpreter', container }],
     })
-  const { id } = (await create()).body
+  const { id } = (await at.create()).body
   expect((await naming('cntr_1')).status).toBe(404)
   const made = { type: 'code_interpreter_call', id: 'ci_1', status: 'completed', code: '', container_id: 'cntr_1' }
-  respond = () => Response.json({ ...theirs(USAGE), output: [made, MESSAGE] })
-  status = 'completed'
-  expect(await settled(id!)).toMatchObject({ ending: 'completed' })
+  at.respond = () => Response.json({ ...at.theirs(USAGE), output: [made, MESSAGE] })
+  at.status = 'completed'
+  expect(await at.settled(id!)).toMatchObject({ ending: 'completed' })
   expect([(await naming('cntr_1')).status, (await naming('cntr_2')).status]).toEqual([200, 404])
-}, 30_000)
-
-test('a deleted background response is cancelled at its provider and costs the reported usage', async () => {
-  await start()
-  const { id } = (await create()).body
-  respond = (name) => {
-    if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
-    return Response.json(theirs(USAGE))
-  }
-  expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-  expect(calls).toContain('POST /resp_theirs/cancel')
-  expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', ...PAID })
-  expect(await balance()).toBe(0.994)
-  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
 })
 
-test('a background response cancelled without reported usage costs its input', async () => {
+backgroundTest(
+  'a deleted background response is cancelled at its provider and costs the reported usage',
+  async (at) => {
+    await at.start()
+    const { id } = (await at.create()).body
+    at.respond = (name) => {
+      if (name === 'POST /resp_theirs/cancel') at.status = 'cancelled'
+      return Response.json(at.theirs(USAGE))
+    }
+    expect((await at.call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+    expect(at.calls).toContain('POST /resp_theirs/cancel')
+    expect((await at.recordOf(id!)).body).toMatchObject({ ending: 'client-left', ...PAID })
+    expect(await at.balance()).toBe(0.994)
+    expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  },
+)
+
+backgroundTest('a background response cancelled without reported usage costs its input', async (at) => {
   // Its worker that counts tokens starts from bytecode.
-  await startProcess()
-  const { id } = (await create()).body
-  status = 'cancelled'
-  await call('DELETE', `/v1/responses/${id}`)
-  expect((await recordOf(id!)).body).toMatchObject({
+  await at.startProcess()
+  const { id } = (await at.create()).body
+  at.status = 'cancelled'
+  await at.call('DELETE', `/v1/responses/${id}`)
+  expect((await at.recordOf(id!)).body).toMatchObject({
     ending: 'client-left',
     estimated: true,
     nativeTokens: { completion_tokens: 0 },
   })
 })
 
-test('a failed background response costs nothing', async () => {
-  await start()
-  const { id } = (await create()).body
-  status = 'failed'
-  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'failed' })
-  expect((await recordOf(id!)).body).toMatchObject({ ending: 'failed', usage: 0 })
+backgroundTest('a failed background response costs nothing', async (at) => {
+  await at.start()
+  const { id } = (await at.create()).body
+  at.status = 'failed'
+  expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'failed' })
+  expect((await at.recordOf(id!)).body).toMatchObject({ ending: 'failed', usage: 0 })
 })
 
-test('a response deleted while its provider is unreachable is followed until it ends, even after a kill', async () => {
-  const killed = await startProcess()
-  const { id } = (await create()).body
-  respond = () => new Response('{}', { status: 503 })
-  expect((await call('DELETE', `/v1/responses/${id}`)).status).toBe(200)
-  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-  expect((await recordOf(id!)).status).toBe(404)
-  await restart(killed)
-  expect((await create()).status).toBe(402)
-  calls = []
-  status = 'completed'
-  respond = (name) => (name.endsWith('/cancel') ? new Response('{}', { status: 400 }) : undefined)
-  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
-  expect(calls).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
-  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-}, 30_000)
+backgroundTest(
+  'a response deleted while its provider is unreachable is followed until it ends, even after a kill',
+  async (at) => {
+    const killed = await at.startProcess()
+    const { id } = (await at.create()).body
+    at.respond = () => new Response('{}', { status: 503 })
+    expect((await at.call('DELETE', `/v1/responses/${id}`)).status).toBe(200)
+    expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
+    expect((await at.recordOf(id!)).status).toBe(404)
+    await at.restart(killed)
+    expect((await at.create()).status).toBe(402)
+    at.calls = []
+    at.status = 'completed'
+    at.respond = (name) => (name.endsWith('/cancel') ? new Response('{}', { status: 400 }) : undefined)
+    expect(await at.settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+    expect(at.calls).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
+    expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  },
+)
 
-test('a response deleted while its provider is polled stays deleted', async () => {
-  await start()
-  const { id } = (await create()).body
+backgroundTest('a response deleted while its provider is polled stays deleted', async (at) => {
+  await at.start()
+  const { id } = (await at.create()).body
   const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  respond = async (name) => {
+  at.respond = async (name) => {
     if (name.startsWith('POST')) return new Response('{}', { status: 503 })
     reached.resolve()
     await gate.promise
     return undefined
   }
-  const question = call('GET', `/v1/responses/${id}`)
+  const question = at.call('GET', `/v1/responses/${id}`)
   await reached.promise
-  const deletion = call('DELETE', `/v1/responses/${id}`)
-  while ((await call('GET', `/v1/responses/${id}/input_items`)).status !== 404) await Bun.sleep(5)
-  status = 'completed'
+  const deletion = at.call('DELETE', `/v1/responses/${id}`)
+  while ((await at.call('GET', `/v1/responses/${id}/input_items`)).status !== 404) await Bun.sleep(5)
+  at.status = 'completed'
   gate.resolve()
   expect((await question).body).toMatchObject({ status: 'completed' })
   expect((await deletion).status).toBe(200)
-  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
-  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  expect(await at.settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+  expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
   expect(
-    (await call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] })).status,
+    (await at.call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] }))
+      .status,
   ).toBe(404)
 })
 
-test('a background response is cancelled if its client left before receiving its id', async () => {
-  await start()
+backgroundTest('a background response is cancelled if its client left before receiving its id', async (at) => {
+  await at.start()
   const [gate, abort] = [Promise.withResolvers<void>(), new AbortController()]
-  respond = async (name) => {
+  at.respond = async (name) => {
     if (name === 'POST ') await gate.promise
-    if (name.endsWith('/cancel')) status = 'cancelled'
-    return Response.json(theirs(name === 'POST ' ? null : USAGE))
+    if (name.endsWith('/cancel')) at.status = 'cancelled'
+    return Response.json(at.theirs(name === 'POST ' ? null : USAGE))
   }
-  const gone = fetch(`${gateway.url}/v1/responses`, {
+  const gone = fetch(`${at.gateway.url}/v1/responses`, {
     method: 'POST',
     signal: abort.signal,
-    headers: { authorization: `Bearer ${gateway.key}` },
+    headers: { authorization: `Bearer ${at.gateway.key}` },
     body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }),
   }).catch(() => {})
-  while (calls.length === 0) await Bun.sleep(5)
+  while (at.calls.length === 0) await Bun.sleep(5)
   abort.abort()
   await gone
   await Bun.sleep(100)
   gate.resolve()
-  while (!calls.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
-  while ((await balance()) === 1) await Bun.sleep(20)
-  expect(await balance()).toBe(0.994)
-}, 30_000)
+  while (!at.calls.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
+  while ((await at.balance()) === 1) await Bun.sleep(20)
+  expect(await at.balance()).toBe(0.994)
+})
 
-test('a background response can be followed up once it has ended', async () => {
-  await start()
-  const { id } = (await create()).body as unknown as { id: string }
+backgroundTest('a background response can be followed up once it has ended', async (at) => {
+  await at.start()
+  const { id } = (await at.create()).body as unknown as { id: string }
   const followUp = { background: false, previous_response_id: id }
-  expect(await create(followUp)).toMatchObject({
+  expect(await at.create(followUp)).toMatchObject({
     status: 400,
     body: { error: { param: 'previous_response_id', message: expect.stringContaining('has not ended yet') } },
   })
-  expect(calls.filter((name) => name === 'POST ')).toHaveLength(1)
-  status = 'completed'
-  await call('GET', `/v1/responses/${id}`)
-  expect((await create(followUp)).status).toBe(200)
+  expect(at.calls.filter((name) => name === 'POST ')).toHaveLength(1)
+  at.status = 'completed'
+  await at.call('GET', `/v1/responses/${id}`)
+  expect((await at.create(followUp)).status).toBe(200)
 })
 
-test('a background response is refused with store: false', async () => {
-  await start()
-  const refused = await create({ store: false })
+backgroundTest('a background response is refused with store: false', async (at) => {
+  await at.start()
+  const refused = await at.create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
-  expect(calls).toEqual([])
+  expect(at.calls).toEqual([])
 })
 
-test('a background response whose client leaves its stream is followed like any other', async () => {
-  await start()
-  respond = (name) => (name === 'POST ' ? streaming() : undefined)
-  const { id, leave } = await begin()
+backgroundTest('a background response whose client leaves its stream is followed like any other', async (at) => {
+  await at.start()
+  at.respond = (name) => (name === 'POST ' ? at.streaming() : undefined)
+  const { id, leave } = await at.begin()
   leave()
-  while ((await call('GET', `/v1/responses/${id}`)).status === 404) await Bun.sleep(5)
-  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
-  expect((await recordOf(id)).status).toBe(404)
-  status = 'completed'
-  expect(await settled(id)).toMatchObject({ ending: 'completed', streamed: true, ...PAID })
-  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, output: [MESSAGE] })
-}, 30_000)
-
-/** A stream that is cut where its provider cancels the response, or ends with an event of that. */
-function cancellable(isCut: boolean): Response {
-  let cancelled = (): void => {}
-  const body = new ReadableStream<string>({
-    start(controller) {
-      const send = (type: string): void =>
-        controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs(USAGE) })}\n\n`)
-      send('response.created')
-      cancelled = () => {
-        if (!isCut) send('response.cancelled')
-        controller.close()
-      }
-    },
-  })
-  respond = (name) => {
-    if (name !== 'POST /resp_theirs/cancel') return Response.json(theirs(USAGE))
-    if (status !== 'cancelled') {
-      status = 'cancelled'
-      cancelled()
-    }
-    return Response.json(theirs(USAGE))
-  }
-  return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
-}
+  while ((await at.call('GET', `/v1/responses/${id}`)).status === 404) await Bun.sleep(5)
+  expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
+  expect((await at.recordOf(id)).status).toBe(404)
+  at.status = 'completed'
+  expect(await at.settled(id)).toMatchObject({ ending: 'completed', streamed: true, ...PAID })
+  expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, output: [MESSAGE] })
+})
 
 for (const isCut of [true, false])
-  test(`a background response that streams is cancelled, and ${isCut ? 'cut' : 'ended'} by its provider`, async () => {
-    await start()
-    respond = (name) => (name === 'POST ' ? cancellable(isCut) : undefined)
-    const { id } = await begin()
-    expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
-    const cancel = () => call('POST', `/v1/responses/${id}/cancel`)
-    expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
-    // What its client asked for is no failure of the provider.
-    const { estimated: _, ...paid } = PAID
-    const record = await settled(id)
-    expect(record).toMatchObject({ streamed: true, ending: 'client-left', ...paid })
-    if (!isCut) expect(JSON.stringify(record)).not.toContain('upstream_error')
-    const health = await (await fetch(`${gateway.url}/metrics`)).text()
-    expect(health).toMatch(/^sluice_attempts_total\{[^}]*provider="up"/m)
-    expect(health).not.toMatch(/^sluice_attempts_total\{[^}]*upstream_error/m)
-    expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
-    expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'cancelled' })
-    expect([calls.filter((name) => name.endsWith('/cancel')).length, await balance()]).toEqual([1, 0.994])
-  }, 30_000)
+  backgroundTest(
+    `a background response that streams is cancelled, and ${isCut ? 'cut' : 'ended'} by its provider`,
+    async (at) => {
+      await at.start()
+      at.respond = (name) => (name === 'POST ' ? at.cancellable(isCut) : undefined)
+      const { id } = await at.begin()
+      expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
+      const cancel = () => at.call('POST', `/v1/responses/${id}/cancel`)
+      expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
+      // What its client asked for is no failure of the provider.
+      const { estimated: _, ...paid } = PAID
+      const record = await at.settled(id)
+      expect(record).toMatchObject({ streamed: true, ending: 'client-left', ...paid })
+      if (!isCut) expect(JSON.stringify(record)).not.toContain('upstream_error')
+      const health = await (await fetch(`${at.gateway.url}/metrics`)).text()
+      expect(health).toMatch(/^sluice_attempts_total\{[^}]*provider="up"/m)
+      expect(health).not.toMatch(/^sluice_attempts_total\{[^}]*upstream_error/m)
+      expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
+      expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'cancelled' })
+      expect([at.calls.filter((name) => name.endsWith('/cancel')).length, await at.balance()]).toEqual([1, 0.994])
+    },
+  )
 
-test('a background response deleted while it streams is cancelled at its provider and stays deleted', async () => {
-  await start()
-  respond = (name) => (name === 'POST ' ? cancellable(true) : undefined)
-  const { id } = await begin()
-  expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-  expect(calls).toContain('POST /resp_theirs/cancel')
-  expect(await settled(id)).toMatchObject({ ending: 'client-left', ...PAID })
-  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-  expect(await balance()).toBe(0.994)
-}, 30_000)
+backgroundTest(
+  'a background response deleted while it streams is cancelled at its provider and stays deleted',
+  async (at) => {
+    await at.start()
+    at.respond = (name) => (name === 'POST ' ? at.cancellable(true) : undefined)
+    const { id } = await at.begin()
+    expect((await at.call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+    expect(at.calls).toContain('POST /resp_theirs/cancel')
+    expect(await at.settled(id)).toMatchObject({ ending: 'client-left', ...PAID })
+    expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
+    expect(await at.balance()).toBe(0.994)
+  },
+)
 
-test('a background response that streams is stored once, as it ends', async () => {
-  await start()
+backgroundTest('a background response that streams is stored once, as it ends', async (at) => {
+  await at.start()
   const whole = (): Response => {
     const frames = ['response.created', 'response.completed'].map((type) => {
-      status = type === 'response.created' ? 'in_progress' : 'completed'
-      return `event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`
+      at.status = type === 'response.created' ? 'in_progress' : 'completed'
+      return `event: ${type}\ndata: ${JSON.stringify({ type, response: at.theirs() })}\n\n`
     })
     return new Response(frames.join(''), { headers: { 'content-type': 'text/event-stream' } })
   }
-  respond = (name) => (name === 'POST ' ? whole() : undefined)
-  const { id } = await begin()
-  expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
-  calls = []
-  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', output: [MESSAGE] })
-  expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({ data: [{ role: 'user' }] })
-  expect(calls).toEqual([])
+  at.respond = (name) => (name === 'POST ' ? whole() : undefined)
+  const { id } = await at.begin()
+  expect(await at.settled(id)).toMatchObject({ ending: 'completed', ...PAID })
+  at.calls = []
+  expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({
+    id,
+    status: 'completed',
+    output: [MESSAGE],
+  })
+  expect((await at.call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({ data: [{ role: 'user' }] })
+  expect(at.calls).toEqual([])
 })
 
-test('a background response that was streaming when the server was killed is followed after the restart', async () => {
-  const killed = await startProcess()
-  respond = (name) => (name === 'POST ' ? streaming() : undefined)
-  const { id } = await begin()
-  // A generation of this age is stored as open.
-  await Bun.sleep(400)
-  await restart(killed)
-  status = 'completed'
-  expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
-}, 30_000)
+backgroundTest(
+  'a background response that was streaming when the server was killed is followed after the restart',
+  async (at) => {
+    const killed = await at.startProcess()
+    at.respond = (name) => (name === 'POST ' ? at.streaming() : undefined)
+    const { id } = await at.begin()
+    // A generation of this age is stored as open.
+    await Bun.sleep(400)
+    await at.restart(killed)
+    at.status = 'completed'
+    expect(await at.settled(id)).toMatchObject({ ending: 'completed', ...PAID })
+  },
+)
 
-once(
+backgroundTest(
   'a response is read and deleted at a process that does not follow it, and cancelled at its provider',
-  async () => {
-    await start()
+  async (at) => {
+    await at.start()
     const folder = newPostgresFolder()
-    const own = gateway
+    const own = at.gateway
     const both = [
-      await startGatewayProcess({ config, data: folder }),
-      await startGatewayProcess({ config, data: folder }),
+      await startGatewayProcess({ config: at.config, data: folder }),
+      await startGatewayProcess({ config: at.config, data: folder }),
     ] as const
     try {
-      gateway = both[0]
-      const { body } = await create()
+      at.gateway = both[0]
+      const { body } = await at.create()
       const id = String(body.id)
-      gateway = both[1]
-      expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued' })
-      respond = (name) => {
-        if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
+      at.gateway = both[1]
+      expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued' })
+      at.respond = (name) => {
+        if (name === 'POST /resp_theirs/cancel') at.status = 'cancelled'
         return undefined
       }
-      expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-      expect(calls).toContain('POST /resp_theirs/cancel')
-      expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-      expect(await settled(id)).toMatchObject({ ending: 'client-left', streamed: false })
+      expect((await at.call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+      expect(at.calls).toContain('POST /resp_theirs/cancel')
+      expect((await at.call('GET', `/v1/responses/${id}`)).status).toBe(404)
+      expect(await at.settled(id)).toMatchObject({ ending: 'client-left', streamed: false })
     } finally {
-      gateway = own
+      at.gateway = own
       for (const one of both) await one.stop()
       rmSync(folder, { recursive: true, force: true })
     }
   },
-  60_000,
+  once,
 )
