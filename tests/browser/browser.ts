@@ -11,7 +11,11 @@ import { beside, signedIn } from '../management/browser.ts'
 
 const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
-const ARGUMENTS = ['--no-sandbox', '--disable-gpu']
+const ARGUMENTS = [
+  ...['--no-sandbox', '--disable-gpu'],
+  // Each page lives for seconds: what the optimizing compilers do costs more than it saves.
+  '--js-flags=--no-opt --no-maglev',
+]
 const START_MS = 120_000
 /** A busy machine draws late. */
 const WAIT_MS = 20_000

@@ -16,14 +16,17 @@ import { LATE_COMPILERS, program } from '../program.ts'
 
 runWith(program(), LATE_COMPILERS)
 
-/** Short forms of `npm run prove -- scale`: real processes over one PostgreSQL. */
+/**
+ * Short forms of `npm run prove -- scale`: real processes over one PostgreSQL. Those that wait for takeovers run at the
+ * same time, two or three of them.
+ */
 
 const PROOF_MS = 180_000
 
 const expectHeld = (findings: readonly Finding[]): void =>
   expect(findings.filter(({ fault }) => fault !== undefined)).toEqual([])
 
-test(
+test.concurrent(
   'processes that race for credit, windows and limits serve exactly what they cover',
   async () => {
     expectHeld(await proveRaces(1, () => {}))
@@ -31,7 +34,7 @@ test(
   PROOF_MS,
 )
 
-test(
+test.concurrent(
   'a process that is killed loses no answer, and bills none twice',
   async () => {
     expectHeld(await proveKilledProcesses(3, () => {}))
@@ -40,6 +43,14 @@ test(
 )
 
 test(
+  'processes that are restarted one after the other refuse nothing',
+  async () => {
+    expectHeld(await proveRollingRestart(1, () => {}))
+  },
+  PROOF_MS,
+)
+
+test.concurrent(
   'a process that sleeps for longer than its death settles nothing when it wakes up',
   async () => {
     expectHeld(await provePausedProcess(1, () => {}))
@@ -47,7 +58,7 @@ test(
   PROOF_MS,
 )
 
-test(
+test.concurrent(
   'the death of PostgreSQL loses no answer',
   async () => {
     expectHeld(await proveKilledDatabase(2, () => {}))
@@ -55,18 +66,10 @@ test(
   PROOF_MS,
 )
 
-test(
+test.concurrent(
   'connections to PostgreSQL that are cut, delayed or lose an acknowledgement lose no answer',
   async () => {
     expectHeld(await proveBrokenConnections(6, () => {}))
-  },
-  PROOF_MS,
-)
-
-test(
-  'processes that are restarted one after the other refuse nothing',
-  async () => {
-    expectHeld(await proveRollingRestart(1, () => {}))
   },
   PROOF_MS,
 )

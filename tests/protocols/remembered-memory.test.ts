@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 
-test.each([60_000, 1_000_000])(
+test.concurrent.each([60_000, 1_000_000])(
   'the memory that remembered conversations of %i bytes take is counted',
   async (length) => {
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'remembering.ts'), String(length)])
