@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
+import { Pool } from '../../src/store/postgres/pool.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
 import { type PostgresServer, startPostgres } from '../postgres/server.ts'
+import { failure } from './records.ts'
 
 let server: PostgresServer
 beforeAll(async () => {
@@ -15,6 +18,56 @@ test('processes that start at the same time make the schema once', async () => {
   const options = { url, connections: 4, patienceMs: 1_000 }
   const stores = await Promise.all([PostgresStore.open(options), PostgresStore.open(options)])
   for (const store of stores) await store.close()
+})
+
+const poolOf = (url: string, max: number): Pool => new Pool({ url, connectMs: 5_000, statementMs: 10_000 }, max)
+
+test('short reads of one turn do not open a connection each, and long ones do', async () => {
+  const url = await server.createDatabase('reads')
+  const several = <T>(count: number, read: () => Promise<T>): Promise<T[]> =>
+    Promise.all(Array.from({ length: count }, read))
+  const pool = poolOf(url, 8)
+  await several(20, () => pool.one('SELECT 1'))
+  const [row] = await pool.all<{ open: number }>(
+    'SELECT count(*) AS open FROM pg_stat_activity WHERE datname = current_database()',
+  )
+  expect(row!.open).toBeLessThan(8)
+  const longs = await several(8, () => pool.one<{ pid: number }>('SELECT pg_backend_pid() AS pid, pg_sleep(2)'))
+  expect(new Set(longs.map((long) => long!.pid)).size).toBe(8)
+  await pool.close()
+})
+
+test('a connection that does not open holds up no later read', async () => {
+  const url = new URL(await server.createDatabase('slow_opening'))
+  const [asked, sockets] = [Promise.withResolvers<void>(), [] as Socket[]]
+  let connections = 0
+  const network = createServer((client) => {
+    sockets.push(client)
+    if (connections++ === 0) return asked.resolve()
+    const upstream = connect(server.port, '127.0.0.1')
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      from
+        .on('error', () => {})
+        .on('close', () => to.destroy())
+        .pipe(to)
+  })
+  await new Promise<void>((resolve) => network.listen(0, '127.0.0.1', resolve))
+  url.port = String((network.address() as AddressInfo).port)
+  const pool = poolOf(url.href, 4)
+  const first = failure(pool.one('SELECT 1 AS one'))
+  await asked.promise
+  await Bun.sleep(200)
+  const begunAt = performance.now()
+  expect(await pool.one('SELECT 2 AS two')).toEqual({ two: 2 })
+  expect(performance.now() - begunAt).toBeLessThan(4_000)
+  expect(String(await first)).toContain('unavailable')
+  expect(await pool.one('SELECT 3 AS three')).toEqual({ three: 3 })
+  await pool.close()
+  for (const socket of sockets) socket.destroy()
+  network.close()
 })
 
 test('writes of one turn share a transaction, and one that is refused leaves the others', async () => {

@@ -4,19 +4,23 @@ import { asStoreError, isDisconnected } from './errors.ts'
 
 /** Callers that may wait for a connection. */
 const MAX_WAITING = 2_000
+/** A connection that takes longer to open holds up no other. */
+const SLOW_MS = 100
 /** Interval of attempts to connect again. */
 const RETRY_MS = 250
 
 /**
  * A bounded number of connections, which are opened when they are needed and again after they broke. One is opened at a
- * time: it costs as much as ten short reads, which meanwhile are made by those that are open.
+ * time, unless it takes long: it costs as much as ten short reads, which those that are open make meanwhile.
  */
 export class Pool implements Queries {
   readonly #address: Address
   readonly #max: number
   readonly #idle: PostgresClient[] = []
   readonly #all = new Set<PostgresClient>()
-  #isOpening = false
+  #opening = 0
+  /** When the last connection began to open. */
+  #openingSince = 0
   #waiting: { resolve: (client: PostgresClient) => void; reject: (error: unknown) => void }[] = []
   #isClosed = false
   /** Statements that were sent. */
@@ -77,23 +81,25 @@ export class Pool implements Queries {
   }
 
   get #canOpen(): boolean {
-    return !this.#isOpening && this.#all.size < this.#max
+    const isOne = this.#opening > 0 && performance.now() - this.#openingSince < SLOW_MS
+    return !isOne && this.#all.size + this.#opening < this.#max
   }
 
   async #open(): Promise<PostgresClient> {
-    this.#isOpening = true
+    this.#opening += 1
+    this.#openingSince = performance.now()
+    let opened: PostgresClient | undefined
     try {
-      let opened: PostgresClient | undefined
       opened = await PostgresClient.open(this.#address, () => opened && this.#all.delete(opened))
       this.#all.add(opened)
       return opened
     } catch (error) {
       // Those who wait would wait for a connection that is not opened.
-      for (const { reject } of this.#waiting.splice(0)) reject(error)
+      if (this.#all.size === 0) for (const { reject } of this.#waiting.splice(0)) reject(error)
       throw error
     } finally {
-      this.#isOpening = false
-      this.#openForWaiting()
+      this.#opening -= 1
+      if (opened !== undefined) this.#openForWaiting()
     }
   }
 
