@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { connect } from 'node:net'
 import type { NewKeyAnswer } from '../../src/endpoints/management/answers.ts'
 import { type Browser, ownerOf } from '../management/browser.ts'
@@ -11,6 +11,8 @@ import { type Gated, gatedConfig, gatedProvider } from './gated.ts'
 const MODEL = 'one/messages'
 /** A request is authorized again after one second. */
 const WAIT_MS = 1_100
+// All begin at once, on a machine that may be busy.
+setDefaultTimeout(120_000)
 
 let provider: Gated
 let gateway: Gateway
