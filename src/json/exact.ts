@@ -1,7 +1,7 @@
 /** Parsing and printing that keep the spelling of numbers that a double would change. */
 
 import { isObject } from './parse.ts'
-import { isDeeperThan, skipString, WRITABLE_LEVELS } from './scan.ts'
+import { isTooDeep, skipString } from './scan.ts'
 
 /**
  * JSON.parse whose result stringifies with the original spelling of numbers: those that a double would print
@@ -40,7 +40,7 @@ function withExactMembers(plain: unknown, exact: unknown, name: string): unknown
  * for one that could not be written again.
  */
 export function readObject(text: string): Record<string, unknown> | undefined {
-  if (isDeeperThan(WRITABLE_LEVELS, text)) return undefined
+  if (isTooDeep(text)) return undefined
   try {
     const value = parseExact(text)
     return isObject(value) && !isRawJson(value) ? value : undefined

@@ -129,15 +129,15 @@ function addName(open: OpenNames[], name: string): string | undefined {
 /** Writing a value of 30,000 levels as JSON takes a third of a second, and of 100,000 it fails after two. */
 export const WRITABLE_LEVELS = 1_000
 
-/** True where objects and arrays of a JSON text are nested deeper than this many levels. */
-export function isDeeperThan(levels: number, text: string): boolean {
-  if (text.length <= levels) return false
+/** True where objects and arrays of a JSON text are nested deeper than is written. */
+export function isTooDeep(text: string): boolean {
+  if (text.length <= WRITABLE_LEVELS) return false
   let depth = 0
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i)
     if (c === QUOTE) i = skipString(text, i) - 1
     else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
-      if (++depth > levels) return true
+      if (++depth > WRITABLE_LEVELS) return true
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--
   }
   return false

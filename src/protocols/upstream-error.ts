@@ -1,6 +1,6 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
 import { objectOf } from '../json/parse.ts'
-import { isDeeperThan, WRITABLE_LEVELS } from '../json/scan.ts'
+import { isTooDeep, WRITABLE_LEVELS } from '../json/scan.ts'
 import { scrub } from '../log/secrets.ts'
 
 /** The fields of a provider's error beside its message. */
@@ -52,7 +52,7 @@ export const truncatedStream = (): GatewayError =>
 
 /** Throws upstream_error for a response that could not be written again. */
 export function checkDepth(json: string): void {
-  if (isDeeperThan(WRITABLE_LEVELS, json))
+  if (isTooDeep(json))
     throw new GatewayError(
       'upstream_error',
       `The provider's response is nested deeper than ${WRITABLE_LEVELS} levels, which Sluice does not pass on.`,

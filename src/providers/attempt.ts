@@ -1,7 +1,7 @@
 import { parseWithExact, stringifyAs } from '../json/exact.ts'
 import { Watched } from '../json/body-scan.ts'
 import { tryParse } from '../json/parse.ts'
-import { isDeeperThan, WRITABLE_LEVELS } from '../json/scan.ts'
+import { isTooDeep } from '../json/scan.ts'
 import { spliceBytes } from '../json/splice-bytes.ts'
 import { stringifyBody } from '../json/stringify-body.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
@@ -269,7 +269,7 @@ async function refusalOf(
   number: number,
 ): Promise<UpstreamRefusal> {
   const received = await readAll(incoming.body, ERROR_BODY_BYTES)
-  const body = isDeeperThan(WRITABLE_LEVELS, received) ? '' : received
+  const body = isTooDeep(received) ? '' : received
   const read = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
   // Sluice's credentials or format are at fault: nothing may look like a fault of the client (docs/decisions/0002).
   const isOfOperator = incoming.status < 500 && read.code === 'upstream_error'

@@ -154,7 +154,7 @@ function callPart(step: StepOf<'call'>, { request, received, earlier }: PlanCont
   const tool = request.tools.find((one) => one.type !== 'native' && one.name === step.name)
   const form = tool?.type === 'custom' ? 'custom' : 'function'
   const prefix = request.protocol === 'messages' ? 'toolu_' : 'call_'
-  const id = prefix + digest(`${received.text}\n${earlier.length}`, 24)
+  const id = prefix + digest(`${received.text}\n${earlier.length}`)
   return { head: { type: 'tool-call', id, name: step.name, form }, text: step.input ?? sampleInput(tool) }
 }
 

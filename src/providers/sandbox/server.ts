@@ -110,7 +110,7 @@ async function generate(
   const instead = await responseInstead(scripted, signal)
   if (instead !== undefined) return instead
   const plan = planResponse(request, conversation, { path, text: rawRequest.text, headers: rawRequest.headers })
-  const id = protocol.serve.idPrefix + digest(path + rawRequest.text, 24)
+  const id = protocol.serve.idPrefix + digest(path + rawRequest.text)
   const usage = script.noUsage === true ? undefined : usageOf(request, plan, scripted.usage)
   const unwritten: UnwrittenResponse = {
     protocol,
@@ -180,7 +180,7 @@ function tokenCount(rawRequest: RawRequest, route: RouteOf<'count'>): object {
 }
 
 function errorResponse(error: GatewayError, route: Route | undefined): Response {
-  const requestId = `req_${digest(error.message, 24)}`
+  const requestId = `req_${digest(error.message)}`
   const name: ProtocolName =
     route === undefined || route.kind === 'models' || route.kind === 'prediction' ? 'chat.completions' : route.protocol
   const { status, body } =
