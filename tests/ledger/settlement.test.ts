@@ -38,7 +38,7 @@ async function withLedger(check: (rig: Rig) => Promise<void>): Promise<void> {
 }
 
 let ids = 0
-function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n): OpenGeneration {
+function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n, discount = 0): OpenGeneration {
   const rates = { request: { base: cents * CENT, tiers: [] } }
   const request: ReservationRequest = {
     id: String(++ids).padStart(32, '0'),
@@ -50,7 +50,7 @@ function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n): OpenGe
     model: 'm',
     createdAt: rig.now,
     streamed: false,
-    discount: 0,
+    discount,
     penalty: 1,
     price: { version: '1', model: 'm', rates },
     worst: { ...noUsage(), outputTokens: 1_000 },
@@ -260,3 +260,11 @@ describe('the sweep of open generations', () => {
     })
   })
 })
+
+test('a subscription is recorded at the list price, whatever the discount', () =>
+  withLedger(async (rig) => {
+    const open = reserve(rig, 'subscription', 2n, 5_000)
+    open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
+    await rig.ledger.close(open, 'completed')
+    expect(open.record?.bill).toBe(2n * CENT)
+  }))

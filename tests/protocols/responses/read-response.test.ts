@@ -316,6 +316,11 @@ describe('the end of a response', () => {
     ])
       expect(end(created, error).error).toMatchObject({ code: 'overloaded' })
   })
+  test('the first of several error events is the error of the response', () => {
+    const events = ['overloaded', 'other'].map((code) => ({ type: 'error', code, message: code }))
+    expect(end(created, ...events).error).toMatchObject({ code: 'overloaded' })
+  })
+
   test('is thrown for a whole response that failed', () => {
     for (const body of [
       null,
