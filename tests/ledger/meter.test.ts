@@ -26,3 +26,23 @@ describe('the times of a generation', () => {
     expect(duration).toBeGreaterThanOrEqual(0)
   })
 })
+
+test('a client that leaves pays for what was generated only if its request was sent', () => {
+  const chargeOf = (sent: boolean): unknown => {
+    const meter = new Meter(() => Promise.resolve(0), 100)
+    meter.tries.push({ provider: 'p', milliseconds: 1, ...(sent ? { sent } : {}) })
+    meter.close('client-left')
+    return meter.charge
+  }
+  expect([chargeOf(false), chargeOf(true)]).toEqual(['nothing', 'generated'])
+})
+
+test('a prompt of zero tokens is counted, since no prompt has none', async () => {
+  const meter = new Meter(() => Promise.resolve(7), 100)
+  meter.record([
+    start,
+    { type: 'usage', usage: { inputTokens: 0, outputTokens: 3 } },
+    { type: 'finish', reason: 'stop', raw: 'stop' },
+  ])
+  expect(await meter.count()).toMatchObject({ inputTokens: 7, outputTokens: 3 })
+})

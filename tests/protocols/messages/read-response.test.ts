@@ -218,6 +218,11 @@ describe('a response', () => {
     expect(all.filter(({ type: kind }) => kind === 'part-end')).toEqual([])
   })
 
+  test('a response that ends properly without a stop reason has stopped', () => {
+    const all = events([begin, open(0, { type: 'text', text: 'Hi' }), shut(0), { type: 'message_stop' }])
+    expect(all.at(-1)).toMatchObject({ type: 'finish', reason: 'stop', raw: '' })
+  })
+
   test('without message_stop is an error, even after a stop reason', () => {
     for (const list of [[], [begin], [begin, open(0, { type: 'text', text: 'a' })], [begin, end[0]!]]) {
       expect(events(list).at(-1)).toMatchObject({
