@@ -108,6 +108,15 @@ describe('a stream', () => {
     })
   })
 
+  test('only the first of several unsigned calls of another protocol has its issuer', () => {
+    const issuer = { provider: 'p', model: 'm' }
+    const second = part(1, { type: 'tool-call', id: 'c2', name: 'f', form: 'function' }, ['{}'])
+    const events = [start, ...tool(['{}']), ...second, stop]
+    const whole = writeResponse(fold(events), contextOf(hello(), { issuer })) as Json
+    for (const parts of [partsOf([whole]), partsOf(chunksOf(events, contextOf(hello(), { issuer })))])
+      expect(parts.slice(0, 2).map(({ thoughtSignature }) => typeof thoughtSignature)).toEqual(['string', 'undefined'])
+  })
+
   test('has signatures wrapped with their issuer, and of redacted reasoning only the signature', () => {
     const issuer = { provider: 'p', model: 'm' }
     const events = [

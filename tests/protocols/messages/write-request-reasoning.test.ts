@@ -166,8 +166,10 @@ describe('reasoning and the output limit', () => {
   })
 
   test('a reasoning model gets a top_p of 0.95 or more', () => {
-    const { body, lost } = write({ reasoning: { budgetTokens: 2000 }, sampling: { topP: 0.97 } })
-    expect([body.top_p, lost]).toEqual([0.97, []])
+    for (const topP of [0.95, 0.97]) {
+      const { body, lost } = write({ reasoning: { budgetTokens: 2000 }, sampling: { topP } })
+      expect([body.top_p, lost]).toEqual([topP, []])
+    }
   })
 
   test('a tool turn that does not begin with reasoning of the model continues without reasoning', () => {
