@@ -435,3 +435,10 @@ test('whatever a server sends, the events keep the grammar', () => {
     { numRuns: 1500 },
   )
 })
+
+test('a choice whose index is null or missing is the first one', () => {
+  for (const index of [{ index: null }, {}]) {
+    const choice = { ...index, delta: { content: 'Hello' }, finish_reason: 'stop' }
+    expect(partsOf({ id: 'up', choices: [choice] })).toEqual([{ type: 'text', text: 'Hello' }])
+  }
+})

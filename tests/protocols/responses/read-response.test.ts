@@ -401,3 +401,14 @@ test('frames without an event are ignored', () => {
   const reader = responses.call.reader({})
   for (const data of ['', '[DONE]', 'not json', '[]', 'null', '"x"', '3']) expect(reader.read({ data })).toEqual([])
 })
+
+test('a web search counts where its action is missing, and other actions do not', () => {
+  const search = (id: string, more: object) => ({ type: 'web_search_call', id, status: 'completed', ...more })
+  const output = [
+    search('a', {}),
+    search('b', { action: { type: 'search' } }),
+    search('c', { action: { type: 'open_page' } }),
+  ]
+  const usage = { input_tokens: 5, output_tokens: 3, total_tokens: 8 }
+  expect(fold(eventsOf(completed({ output, usage }))).usage.webSearches).toBe(2)
+})
