@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { sqlIn } from '../stores.ts'
+import { until } from '../transport/raw-server.ts'
 import { predictionProvider, Predictions, type Shown } from './predicting.ts'
 
 /** Many predictions with large inputs: queued ones are on disk and not in memory. */
@@ -44,7 +45,8 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }] } }
       const before = residentMiB(first)
       const prompt = 'ab cd ef '.repeat(INPUT_BYTES / 9)
       for (let at = 0; at < COUNT; at++) await client.create('maker/flux', { prompt: at + prompt })
-      expect(residentMiB(first) - before).toBeLessThan((COUNT * INPUT_BYTES) / 2 ** 20 / 1.5)
+      // On a busy machine what was collected is given back a little later.
+      await until(() => residentMiB(first) - before < (COUNT * INPUT_BYTES) / 2 ** 20 / 1.5)
       first.kill('SIGKILL')
       await first.exited
       const second = await startGatewayProcess({ data, config })

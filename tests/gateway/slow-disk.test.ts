@@ -12,8 +12,8 @@ import { ask } from './asking.ts'
 
 const FLUSH_MS = 1_000
 
-/** Each flush is logged when it begins, and slow while a file exists. */
-const SLOW = ({ slow, log }: Paths): string => `
+/** Each flush is logged when it begins, and slow while a file exists. None ends while another file does. */
+const SLOW = ({ slow, held, log }: Paths): string => `
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,16 +21,17 @@ const SLOW = ({ slow, log }: Paths): string => `
 #define SLOW(name) int name(int file) { \
   if (access("${slow}", F_OK) == 0) { \
     int log = open("${log}", O_WRONLY | O_CREAT | O_APPEND, 0600); \
-    write(log, ".", 1); close(log); usleep(${FLUSH_MS * 1000}); } \
+    write(log, ".", 1); close(log); usleep(${FLUSH_MS * 1000}); \
+    while (access("${held}", F_OK) == 0) usleep(10000); } \
   return ((int (*)(int))dlsym(RTLD_NEXT, #name))(file); }
 SLOW(fsync)
 SLOW(fdatasync)
 `
 
-type Paths = { slow: string; log: string }
+type Paths = { slow: string; held: string; log: string }
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-slow-'))
-const paths = { slow: join(folder, 'slow'), log: join(folder, 'log') }
+const paths = { slow: join(folder, 'slow'), held: join(folder, 'held'), log: join(folder, 'log') }
 let env: { LD_PRELOAD: string }
 beforeAll(() => {
   if (CAN_PRELOAD) env = preload(folder, SLOW(paths))
@@ -88,12 +89,16 @@ describe.skipIf(!CAN_PRELOAD)('a disk that flushes slowly', () => {
   test('during a flush other requests are served, and all that end meanwhile share the next flush', async () => {
     await onSlowDisk('power', async (client, stored) => {
       const ended: string[] = []
+      writeFileSync(paths.held, '')
       const generation = client.generate().then((id) => (ended.push('first'), id))
       await until(() => flushes() === 1)
       const others = [false, true, false, true].map((stream) => client.generate(stream).then(() => ended.push('other')))
       for (const path of ['/v1/models', '/v1/management/payg/balance', `/v1/management/generation?id=${stored}`])
         expect((await client.get(path)).status).toBe(200)
+      // The others end within a moment, also on a busy machine that has served these three after them.
+      await Bun.sleep(500)
       expect(ended).toEqual([])
+      rmSync(paths.held)
       await generation
       expect(ended).toEqual(['first'])
       await Promise.all(others)
