@@ -20,6 +20,8 @@ export function gatedProvider(): Gated {
     hostname: '127.0.0.1',
     idleTimeout: 0,
     async fetch(request) {
+      // A server of other tests may still ask for a prediction at a port that was its provider's.
+      if (request.method !== 'POST') return new Response(null, { status: 404 })
       const { pathname } = new URL(request.url)
       const talk = TALKS[protocolOf(pathname)]
       const { stream } = (await request.json()) as { stream?: boolean }
