@@ -13,6 +13,15 @@ export function lose({ losses }: ResponseContext, code: LossCode, field: string,
 export const loseNativeContent = (context: ResponseContext, kind: string): void =>
   lose(context, 'response_content_native', kind)
 
+/** Reports a call that is left out, because its arguments were cut. */
+export const loseCutCall = (context: ResponseContext): void =>
+  lose(
+    context,
+    'response_content_dropped',
+    'tool_calls.arguments',
+    'the arguments are not a complete JSON object: the call is left out',
+  )
+
 /** Reports the step of a tool that the provider ran, written in the client's protocol. */
 export const adjustSteps = (context: ResponseContext, kind: string): void =>
   lose(

@@ -4,14 +4,13 @@ import { googleTier } from '../../generation/service-class.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { ObjectText } from '../../json/object-text.ts'
-import { lossReport, tierOf } from '../losses.ts'
+import { loseCutCall, lossReport, tierOf } from '../losses.ts'
 import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 import {
   isMetadata,
   loseBytes,
-  loseCall,
   loseOfEnd,
   loseRefusal,
   writeCall,
@@ -160,7 +159,7 @@ export class GeminiResponseWriter implements Writer {
     const text = long === undefined ? this.#buffered : '{}'
     long?.add(this.#buffered)
     const isCut = long !== undefined && long.complete === undefined
-    if (isCut) loseCall(this.#context)
+    if (isCut) loseCutCall(this.#context)
     const call = isCut ? undefined : writeCall(head, text, signed, !this.#hasCall, this.#context)
     if (call === undefined) {
       this.#malformed ??= head.name

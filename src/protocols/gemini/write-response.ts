@@ -4,7 +4,15 @@ import { googleTier } from '../../generation/service-class.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
-import { adjustSteps, lose, loseNativeContent, loseFinishReason, loseStopSequence, tierOf } from '../losses.ts'
+import {
+  adjustSteps,
+  lose,
+  loseCutCall,
+  loseNativeContent,
+  loseFinishReason,
+  loseStopSequence,
+  tierOf,
+} from '../losses.ts'
 import type { ResponseIdentity, ResponseContext } from '../protocol.ts'
 import { writeStep } from './hosted-tools.ts'
 import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
@@ -128,7 +136,7 @@ export function writeCall(
 ): GeminiPart | undefined {
   const args = form === 'custom' ? { input: argumentsText } : readArguments(argumentsText)
   if (args === undefined) {
-    loseCall(context)
+    loseCutCall(context)
     return undefined
   }
   const { responseIdentity } = context
@@ -139,15 +147,6 @@ export function writeCall(
 
 const readArguments = (text: string): Record<string, unknown> | undefined =>
   text.trim() === '' ? {} : readObject(text)
-
-/** Reports a call that `writeCall` leaves out. */
-export const loseCall = (context: ResponseContext): void =>
-  lose(
-    context,
-    'response_content_dropped',
-    'tool_calls.arguments',
-    'the arguments are not a complete JSON object: the call is left out',
-  )
 
 /** Members that identify the response, of every chunk and every whole body. */
 export const writeIdentity = ({ model, createdAt, id }: ResponseIdentity): Record<string, unknown> => ({

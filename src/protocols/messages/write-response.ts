@@ -3,7 +3,15 @@ import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/re
 import { anthropicTier } from '../../generation/service-class.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
-import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason, tierOf } from '../losses.ts'
+import {
+  adjustSteps,
+  lose,
+  loseCutCall,
+  loseNativeContent,
+  loseStopDetails,
+  loseFinishReason,
+  tierOf,
+} from '../losses.ts'
 import type { ResponseContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
 import { writeStep } from './hosted-tools.ts'
@@ -165,12 +173,7 @@ function signatureBlocksOfText(part: TextPart, issuer: Issuer | undefined, signa
  */
 function isCut(part: Part, context: ResponseContext): boolean {
   if (part.type !== 'tool-call' || part.form === 'custom' || readInput(part.arguments) !== undefined) return false
-  lose(
-    context,
-    'response_content_dropped',
-    'tool_calls.arguments',
-    'the arguments are not a complete JSON object: the call is left out',
-  )
+  loseCutCall(context)
   return true
 }
 
