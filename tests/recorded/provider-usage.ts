@@ -1,5 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Usage } from '../../src/generation/usage.ts'
+import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import type { Any } from './response-content.ts'
 
 /**
@@ -16,20 +16,7 @@ export function providerUsage(protocol: ConversationName, frames: unknown[]): Us
   }[protocol](objects)
 }
 
-const usageOf = (counts: Partial<Usage>): Usage => ({
-  inputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWrite5mTokens: 0,
-  cacheWrite1hTokens: 0,
-  inputAudioTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  outputAudioTokens: 0,
-  outputImageTokens: 0,
-  webSearches: 0,
-  images: 0,
-  ...counts,
-})
+const usageOf = (counts: Partial<Usage>): Usage => ({ ...noUsage(), ...counts })
 
 /** OpenAI counts cached tokens and audio within the prompt, reasoning and audio within the completion. */
 function chatUsage(chunks: Any[]): Usage | undefined {
