@@ -1,4 +1,4 @@
-import { Button, Modal, Switch, TextInput } from '@mantine/core'
+import { Button, Modal, Switch } from '@mantine/core'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { NewKey } from '../../api/answers.ts'
@@ -8,7 +8,7 @@ import { useParam } from '../../app/param.ts'
 import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
+import { FilterInput } from '../../parts/filter-input.tsx'
 import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { SnippetChooser } from '../../parts/snippet-chooser.tsx'
 import { KeyList } from './list.tsx'
@@ -40,13 +40,11 @@ export function Keys() {
       }
     >
       <div className="toolbar">
-        <TextInput
-          data-filter
-          aria-label="Filter keys"
+        <FilterInput
+          label="Filter keys"
           placeholder="Filter by name, account or text"
-          leftSection={<Icon name="search" />}
           value={filter}
-          onChange={({ currentTarget: { value } }) => setFilter(value)}
+          onChange={setFilter}
         />
         <Switch
           label="Show revoked"

@@ -1,4 +1,4 @@
-import { Button, Drawer, Switch, TextInput } from '@mantine/core'
+import { Button, Drawer, Switch } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { type ReactNode, useState } from 'react'
 import type { Model, Page, Rate } from '../../api/answers.ts'
@@ -7,7 +7,7 @@ import { useParam } from '../../app/param.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
+import { FilterInput } from '../../parts/filter-input.tsx'
 import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { Pager, useCursors } from '../../parts/pager.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
@@ -38,14 +38,7 @@ export function Models() {
       actions={may.changeInstallation && <AddButton onClick={() => setForm({ id: undefined })}>Add a model</AddButton>}
     >
       <div className="toolbar">
-        <TextInput
-          data-filter
-          aria-label="Filter models"
-          placeholder="Filter by name"
-          leftSection={<Icon name="search" />}
-          value={text}
-          onChange={({ currentTarget: { value } }) => setText(value)}
-        />
+        <FilterInput label="Filter models" placeholder="Filter by name" value={text} onChange={setText} />
         <Switch
           label="Also those of providers that are off"
           checked={all !== ''}

@@ -1,4 +1,3 @@
-import { TextInput } from '@mantine/core'
 import { useSystem, useTagged } from '../../api/queries.ts'
 import type { Capture, Settings, System } from '../../api/answers.ts'
 import { useParam } from '../../app/param.ts'
@@ -6,6 +5,7 @@ import { useSigned } from '../../app/session.tsx'
 import { CaptureSwitch } from '../../parts/capture-switch.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
 import { Loaded } from '../../parts/fault.tsx'
+import { FilterInput } from '../../parts/filter-input.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
@@ -33,14 +33,7 @@ export function SettingsPage() {
         {may.changeInstallation && <InstallationCapture />}
       </div>
       <div className="toolbar">
-        <TextInput
-          data-filter
-          aria-label="Filter settings"
-          placeholder="Filter by name"
-          leftSection={<Icon name="search" />}
-          value={filter}
-          onChange={({ currentTarget: { value } }) => setFilter(value)}
-        />
+        <FilterInput label="Filter settings" placeholder="Filter by name" value={filter} onChange={setFilter} />
       </div>
       <RunTimeSettings filter={filter} />
       <FileSettings filter={filter} />
