@@ -18,6 +18,13 @@ export function placeOfSyntaxError(text: string): string | undefined {
   return `line ${line}, column ${column}`
 }
 
+/** The problem of a text that `JSON.parse` has refused with `error`, with its place. */
+export function syntaxProblem(text: string, error: unknown): string {
+  const place = placeOfSyntaxError(text)
+  const reason = (error as Error).message.replace(/^JSON Parse error: /, '')
+  return `is not valid JSON${place === undefined ? '' : ` at ${place}`} (${reason})`
+}
+
 /** The next token. `first`: a value or, as the container is still empty, its end. */
 type Expected = 'value' | 'first' | 'name' | 'separator'
 

@@ -4,7 +4,7 @@ import { readBody } from '../http/serve.ts'
 import type { BodyScan, scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
 import type { ScanMemory } from '../json/scan-memory.ts'
-import { placeOfSyntaxError } from '../json/syntax-error.ts'
+import { syntaxProblem } from '../json/syntax-error.ts'
 import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
 
@@ -89,9 +89,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    const place = placeOfSyntaxError(text)
-    const reason = (error as Error).message.replace(/^JSON Parse error: /, '')
-    throw invalid('body', `is not valid JSON${place === undefined ? '' : ` at ${place}`} (${reason})`)
+    throw invalid('body', syntaxProblem(text, error))
   }
 }
 

@@ -91,7 +91,9 @@ test('a test makes one small call, and reports an answer or the error without th
   expect(JSON.stringify(refused)).not.toContain(KEY)
   answers = () => new Response('<html>')
   expect(await test({})).toMatchObject({ status: 200, error: expect.stringContaining('not JSON') })
-  expect((await owner.post('/providers/none/test', {})).status).toBe(404)
+  expect((await owner.post('/providers/none/test', {})).text).toContain('No such provider')
+  const off = await owner.post('/providers/anthropic/test', {})
+  expect([off.status, off.text]).toEqual([404, expect.stringContaining('anthropic is off: set ANTHROPIC_API_KEY.')])
 })
 
 test('what the file or the environment sets up is changed there alone', async () => {

@@ -3,6 +3,7 @@ import type { Shape } from '../../config/shape.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { readBody } from '../../http/serve.ts'
 import { checkJson } from '../../json/scan.ts'
+import { syntaxProblem } from '../../json/syntax-error.ts'
 import type { ManagementRequest } from './route.ts'
 
 const BODY_BYTES = 256 * 1024
@@ -29,7 +30,7 @@ export async function bodyTextOf(inbound: ManagementRequest, limitBytes: number)
   try {
     JSON.parse(text)
   } catch (error) {
-    throw invalid('body', `must be JSON: ${(error as Error).message}`)
+    throw invalid('body', syntaxProblem(text, error))
   }
   return text
 }

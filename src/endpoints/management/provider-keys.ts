@@ -89,7 +89,7 @@ function settable({ catalogue, config, runTime }: AppContext, { params: [id = ''
 /** `POST /v1/management/providers/{id}/test`: one small call, which the provider may charge. */
 export async function testProvider(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const [id = ''] = inbound.params
-  if (!app.catalogue.providers().some((one) => one.id === id)) throw unknown('provider')
+  if (!app.catalogue.providers().some((one) => one.id === id)) throw notActive(app, id)
   const { model } = await bodyOf(inbound, TEST)
   const endpoint = endpointFor(app, id, model)
   const { status, firstByteMs, totalMs, error } = await testCall(endpoint, app.config.timeouts)
@@ -102,6 +102,12 @@ export async function testProvider(app: AppContext, inbound: ManagementRequest):
     error,
   }
   return answer(tested)
+}
+
+/** Both an unknown provider and one that is off are not found; the message has what turns the latter on. */
+function notActive({ config }: Pick<AppContext, 'config'>, id: string): GatewayError {
+  const remedy = howToEnable(id, config)
+  return remedy === undefined ? unknown('provider') : new GatewayError('not_found', `${id} is off: ${remedy}.`)
 }
 
 /** Without a model: that of the provider whose output costs least. */
