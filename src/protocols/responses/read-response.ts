@@ -194,9 +194,7 @@ export class ResponsesResponseReader implements Reader {
               })),
       )
     }
-    const streamed = new Set(this.#items.keys())
-    for (const [index, item] of objectsOf(response.output).entries())
-      this.#itemDone(this.#finalIndex(index, item, streamed), item)
+    this.#finishItems(objectsOf(response.output))
     for (const item of this.#items.values()) item.close()
     this.#unread.add(response, RESPONSE)
     this.#unread.writeTo(this.#sequence, 'responses')
@@ -205,12 +203,22 @@ export class ResponsesResponseReader implements Reader {
     this.#events.push({ type: 'finish', ...this.#reason(type, response) })
   }
 
-  /** The final output lists items in order; one that was streamed is the same item under its index or its id. */
-  #finalIndex(index: number, item: Json, streamed: ReadonlySet<number>): number {
-    if (streamed.has(index) && this.#items.get(index)?.type === item.type) return index
-    const known = this.#indexById.get(stringOf(item.id))
-    return known !== undefined && streamed.has(known) ? known : index
+  /**
+   * The final output lists all items in order. One that was streamed is the item with its index and type, else with its
+   * id, else the next one of its type; any other was not streamed, and is read behind those that were.
+   */
+  #finishItems(output: readonly Json[]): void {
+    const streamed = new Set(this.#items.keys())
+    const known = output.map((item, at) => {
+      const index = streamed.has(at) && this.#items.get(at)?.type === item.type ? at : this.#indexOfId(item)
+      return index !== undefined && streamed.delete(index) ? index : undefined
+    })
+    const unmatched = Map.groupBy([...streamed].reverse(), (index) => this.#items.get(index)!.type)
+    for (const [at, item] of output.entries())
+      this.#itemDone(known[at] ?? unmatched.get(stringOf(item.type))?.pop() ?? this.#lastIndex + 1, item)
   }
+
+  #indexOfId = ({ id }: Json): number | undefined => this.#indexById.get(stringOf(id))
 
   #reason(type: string, response: Json): { reason: FinishReason; raw: string } {
     if (type === 'response.incomplete' || response.status === 'incomplete') {

@@ -130,6 +130,37 @@ describe('parts of a response', () => {
     expect(parts).toMatchObject([{ type: 'text', text: 'Hello' }])
   })
 
+  test('an unstreamed item of the final output is read where another one was streamed at its index', () => {
+    const text = { type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'Hello' }
+    const summary = [{ type: 'summary_text', text: 'so' }]
+    for (const ended of [[], [done(0, message('Hello'))]]) {
+      const output = [{ type: 'reasoning', id: 'r', summary }, { ...message('Hello'), id: 'other' }, call('{"x":1}')]
+      const parts = partsOf(created, added(0, message('')), text, ...ended, completed({ output }))
+      expect(parts.map(({ type }) => type)).toEqual(['text', 'reasoning', 'tool-call'])
+      expect(parts).toMatchObject([{ text: 'Hello' }, { text: 'so' }, { name: 'f', arguments: '{"x":1}' }])
+    }
+  })
+
+  test('calls that the final output lists in another order and under other ids come once', () => {
+    const [one, two] = [call('{"n":1}', { call_id: 'a', id: 'i1' }), call('{"n":2}', { call_id: 'b', id: 'i2' })]
+    const stream = [
+      created,
+      added(0, message('Hi')),
+      done(0, message('Hi')),
+      ...[one, two].map((c, at) => done(at + 1, c)),
+    ]
+    const output = [
+      { ...one, id: 'j1' },
+      { ...two, id: 'j2' },
+      { ...message('Hi'), id: 'j3' },
+    ]
+    expect(partsOf(...stream, completed({ output }))).toMatchObject([
+      { text: 'Hi' },
+      { id: 'a', arguments: '{"n":1}' },
+      { id: 'b', arguments: '{"n":2}' },
+    ])
+  })
+
   test('have the parts of a summary as paragraphs, and the signature of the finished item', () => {
     const item = {
       type: 'reasoning',
