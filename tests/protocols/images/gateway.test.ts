@@ -43,6 +43,14 @@ describe('a provider of images', () => {
     expect([id, losses(response)]).toEqual([expect.stringMatching(/^img_[0-9a-f]{32}$/), []])
   })
 
+  test.each([[['A lighthouse', 'A boat']], [5], ['']])(
+    'receives a prompt of its own kind unchanged: %p',
+    async (prompt) => {
+      const response = await generate({ model: 'images/p', prompt })
+      expect([response.status, provider.received[0]!.body.prompt]).toEqual([200, prompt])
+    },
+  )
+
   test('receives no response_format for a model that refuses it', async () => {
     expect([
       (await generate({ model: 'base64-only', response_format: 'b64_json' })).status,
