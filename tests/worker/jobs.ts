@@ -4,6 +4,8 @@ import { serveJobs } from '../../src/worker/serve.ts'
 
 /** A worker for tests. */
 
+let collections = 0
+
 await serveJobs({
   echo: async (input: unknown, bytes) => ({ output: input, bytes: [bytes] }),
   write: async ({ file, text }: { file: string; text: string }) => {
@@ -26,6 +28,12 @@ await serveJobs({
   grow: async () => {
     process.memoryUsage.rss = () => 2 ** 30
     return { output: process.pid }
+  },
+  /** Its output: collections so far. */
+  keep: async (mebibytes: number) => {
+    process.memoryUsage.rss = () => mebibytes * 2 ** 20
+    Bun.gc = () => ++collections
+    return { output: collections }
   },
   environment: async () => ({ output: process.env }),
 })

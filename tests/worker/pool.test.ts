@@ -147,6 +147,14 @@ describe('a pool of processes', () => {
     expect((await pool.run(job('echo', { input: 'again' }))).output).toBe('again')
   })
 
+  test('collects the garbage of a process again only where it has grown since', async () => {
+    const pool = new WorkerPool(ENTRY)
+    const collections: unknown[] = []
+    for (const input of [100, 150, 150, 170, 190, 150, 150])
+      collections.push((await pool.run(job('keep', { input }))).output)
+    expect(collections).toEqual([0, 0, 1, 1, 1, 2, 2])
+  })
+
   test('gives its processes no keys', async () => {
     process.env.SOME_API_KEY = 'secret'
     const { output } = await new WorkerPool(ENTRY).run(job('environment'))
