@@ -852,7 +852,7 @@ groupOfSqlite('disk')('a disk that is full', async () => {
       const files = `/proc/${gateway.pid}/root${small.path}`
       try {
         for (let times = 0; times < 3; times++) {
-          const refused = await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(20 * MIB)) })
+          const refused = await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(8 * MIB)) })
           expect([refused.status, refused.json.error.code, refused.json.error.message]).toEqual([
             503,
             'store_unavailable',
@@ -925,7 +925,7 @@ describe('memory', () => {
   const isLinux = process.platform === 'linux'
   once.skipIf(!isLinux).each([
     [64, 'length'],
-    [400, 'chunked'],
+    [240, 'chunked'],
   ])(
     'memory grows by less than 50 MiB during an upload of %i MiB, %s',
     async (mebibytes, framing) => {
@@ -935,11 +935,11 @@ describe('memory', () => {
   )
 
   once.skipIf(!isLinux)(
-    'memory grows by less than half of an upload of 600 MiB into PostgreSQL',
+    'memory grows by less than half of an upload of 400 MiB into PostgreSQL',
     async () => {
       const data = newPostgresFolder()
       try {
-        expect(await growth(600, 'chunked', data)).toBeLessThan(300)
+        expect(await growth(400, 'chunked', data)).toBeLessThan(200)
         expect(existsSync(join(data, 'files'))).toBe(false)
       } finally {
         rmSync(data, { recursive: true, force: true })
