@@ -4,7 +4,7 @@ import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expectBookRight } from '../audit.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { runs } from '../runs.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask } from './asking.ts'
@@ -55,7 +55,7 @@ async function begin(folder: string, port: number, ...more: string[]): Promise<S
   const config = join(folder, 'sluice.yaml')
   await Bun.write(config, gatedConfig({ up: provider }))
   const child = Bun.spawn([program(), 'serve', '--config', config, '--data', folder, '--port', String(port), ...more], {
-    env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', SLUICE_KEY: KEY },
+    env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', SLUICE_KEY: KEY, ...LATE_COMPILERS },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
@@ -100,6 +100,11 @@ const patientExchange = async (port: number): Promise<string> => {
   return answer === 'read ECONNRESET' ? exchange(port) : answer
 }
 
+/** For so long nothing changes: a server that was replaced passes requests on for 2 s before it ends. */
+const CALM_MS = 1_500
+/** Between two requests of a client meanwhile. */
+const PAUSE_MS = 20
+
 test.if(process.platform === 'linux')(
   'no request is refused while servers replace one another, and each is recorded once',
   async () => {
@@ -108,9 +113,11 @@ test.if(process.platform === 'linux')(
     const { url } = current
     const answers: string[] = []
     let isDone = false
+    let calmUntil = 0
     // Half of the clients keep their connections, the others open one for each request.
     const clients = Array.from({ length: 8 }, async (_, client) => {
-      while (!isDone)
+      while (!isDone) {
+        if (performance.now() < calmUntil) await Bun.sleep(PAUSE_MS)
         answers.push(
           client % 2 === 0
             ? await patientExchange(port)
@@ -119,10 +126,12 @@ test.if(process.platform === 'linux')(
                 (error: unknown) => String(error),
               ),
         )
+      }
     })
     for (let replaced = 0; replaced < runs(2, 10); replaced++) {
       const [before, asked] = [current, answers.length]
       current = await serve(folder, port, '--replace')
+      calmUntil = performance.now() + CALM_MS
       expect(await before.child.exited).toBe(0)
       while (answers.length <= asked + 100) await Bun.sleep(5)
     }
