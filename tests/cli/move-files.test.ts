@@ -21,8 +21,12 @@ afterAll(async () => {
 const MIB = 2 ** 20
 /** More than one object, exactly one, a part of one, and many small ones. */
 const SIZES = [9 * MIB + 5, 4 * MIB, MIB + 1, 1, ...Array.from({ length: 12 }, (_, at) => 100 + at)]
-const contentOf = (index: number): Uint8Array =>
-  new Uint8Array(SIZES[index]!).map((_, at) => (at * 31 + (at >> 11) + index) & 255)
+const CONTENTS = SIZES.map((size, index) => {
+  const bytes = new Uint8Array(size)
+  for (let at = 0; at < size; at++) bytes[at] = at * 31 + (at >> 11) + index
+  return bytes
+})
+const contentOf = (index: number): Uint8Array => CONTENTS[index]!
 
 type Place = { data: string; config: string; open(): Promise<Store> }
 

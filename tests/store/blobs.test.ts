@@ -40,7 +40,11 @@ async function openS3(prefix = 'a/b'): Promise<{ s3: S3Server; blobs: BlobStore 
 const MIB = 2 ** 20
 
 /** Bytes that differ from those at the same place in other chunks. */
-const bytesOf = (size: number): Uint8Array => Uint8Array.from({ length: size }, (_, at) => (at ^ (at >> 9)) & 255)
+function bytesOf(size: number): Uint8Array {
+  const bytes = new Uint8Array(size)
+  for (let at = 0; at < size; at++) bytes[at] = at ^ (at >> 9)
+  return bytes
+}
 
 async function put(blobs: BlobStore, bytes: Uint8Array, step = 300_000): Promise<string> {
   const blob = await blobs.create()
