@@ -3,26 +3,36 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from './listening.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { ofSqlite, once, withStoreOption, withStoreText } from '../stores.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
+/** The command line of a checkout; most tests take the executable, which starts faster. */
+const MODULES = [process.execPath, join(import.meta.dir, '../../src/main.ts')]
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
 let folders = 0
 const newFolder = (): string => join(scratch, `data-${folders++}`)
 
-const start = (args: string[], env: Record<string, string> = {}): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([process.execPath, main, ...args], {
+const start = (
+  args: string[],
+  env: Record<string, string> = {},
+  command = [program()],
+): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
+  Bun.spawn([...command, ...args], {
     cwd: scratch,
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env },
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, ...LATE_COMPILERS, ...env },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
   })
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = start(args.includes('--data') ? await withStoreOption(args) : args)
+type Ended = { code: number; out: string; err: string }
+
+const run = async (...args: string[]): Promise<Ended> =>
+  endOf(start(args.includes('--data') ? await withStoreOption(args) : args))
+
+async function endOf(child: ReturnType<typeof start>): Promise<Ended> {
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -31,8 +41,8 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
   return { code, out, err }
 }
 
-const serve = async (folder: string, env: Record<string, string> = {}): Promise<Started> =>
-  listening(start(await withStoreOption(['serve', '--port', '0', '--data', folder]), env))
+const serve = async (folder: string, env: Record<string, string> = {}, command?: string[]): Promise<Started> =>
+  listening(start(await withStoreOption(['serve', '--port', '0', '--data', folder]), env, command))
 
 const statusOf = async (url: string, key: string): Promise<number> => {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
@@ -69,7 +79,8 @@ describe('the command line', () => {
   once(
     '--help describes the program and every command',
     async () => {
-      const { code, out } = await run('--help')
+      const runModules = (...args: string[]): Promise<Ended> => endOf(start(args, {}, MODULES))
+      const { code, out } = await runModules('--help')
       expect(code).toBe(0)
       for (const words of [
         'serve',
@@ -95,11 +106,11 @@ describe('the command line', () => {
         'store migrate',
       ]) {
         expect(out).toContain(words)
-        const help = await run(...words.split(' '), '--help')
+        const help = await runModules(...words.split(' '), '--help')
         expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
       }
-      expect((await run()).out).toBe(out)
-      expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
+      expect((await runModules()).out).toBe(out)
+      expect((await runModules('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     },
     30_000,
   )
@@ -265,7 +276,7 @@ describe('serve', () => {
   test('prints the first keys, exits with 0 on SIGTERM, and accepts the keys after a restart', async () => {
     const folder = newFolder()
     const chosen = 'sk-ai-v1-chosen_by_the_operator'
-    const first = await serve(folder, { SLUICE_KEY: chosen })
+    const first = await serve(folder, { SLUICE_KEY: chosen }, MODULES)
     const keys = first.lines.filter((line) => line.startsWith('key '))
     expect(keys.map((line) => line.split(' ')[1])).toEqual(['pay-as-you-go', 'subscription', 'management'])
     expect(keys[0]).toBe(`key pay-as-you-go ${chosen}`)
@@ -273,7 +284,7 @@ describe('serve', () => {
     expect(await statusOf(first.url, `${chosen}x`)).toBe(401)
     first.child.kill('SIGTERM')
     expect(await first.child.exited).toBe(0)
-    const second = await serve(folder)
+    const second = await serve(folder, {}, MODULES)
     expect(second.lines.filter((line) => line.startsWith('key '))).toEqual([])
     expect(await statusOf(second.url, chosen)).toBe(200)
     second.child.kill('SIGINT')
@@ -399,7 +410,7 @@ describe('serve', () => {
 once(
   'the sandbox runs without the gateway',
   async () => {
-    const { child } = await listening(start(['sandbox', '--port', '0']))
+    const { child } = await listening(start(['sandbox', '--port', '0'], {}, MODULES))
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
   },
