@@ -46,6 +46,8 @@ const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
 /** Generations that finish in each round, and the longest wait for them. */
 const FINISHED = 6
 const BUSY_MS = 20_000
+/** The longest part of a round, before and after a top-up: all clients have requests in flight after a few ms. */
+const LOADED_MS = 150
 /** The longest wait for the generations of a process that was killed. */
 const TAKEOVER_MS = 60_000
 
@@ -75,12 +77,12 @@ export class KillHarness {
       const alive = { now: true }
       const before = this.#finished
       const clients = Array.from({ length: CLIENTS }, () => this.#client(gateway, reported, alive))
-      await Bun.sleep(50 + below(400))
+      await Bun.sleep(50 + below(LOADED_MS))
       // A busy machine takes longer until something can be lost.
       for (const enough = Date.now() + BUSY_MS; this.#finished - before < FINISHED && Date.now() < enough; )
         await Bun.sleep(10)
       await this.#topUp(store)
-      await Bun.sleep(below(500))
+      await Bun.sleep(below(LOADED_MS))
       for (const { id } of await store.ledger.openGenerations()) this.#leftOpen.add(id)
       alive.now = false
       gateway.kill('SIGKILL')
