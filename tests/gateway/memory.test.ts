@@ -120,7 +120,7 @@ async function serveWhile(work: Promise<unknown>): Promise<void> {
 // So many need more memory than there is, if nothing limits them: the translated ones wait in several copies.
 test.each([
   ['/v1/chat/completions', 'passed on', 10],
-  ['/v1/messages', 'translated', 8],
+  ['/v1/messages', 'translated', 9],
 ])(
   'large bodies that come at once are served one after the other: %s, %s',
   async (path, _lane, count) => {
@@ -160,7 +160,7 @@ test(
   'large responses that come at once are served one after the other',
   async () => {
     const { head, body } = requestOf({ model: 'long/m', text: 'Hello' })
-    const clients = Array.from({ length: 5 }, () => client(head, body))
+    const clients = Array.from({ length: 7 }, () => client(head, body))
     const answers = Promise.all(clients.map(({ first }) => first))
     await serveWhile(answers)
     for (const answer of await answers) expect(answer).toMatch(/^HTTP\/1.1 (?:200|503)/)
