@@ -80,7 +80,7 @@ describe.skipIf(disk === undefined)('a disk that fills up', () => {
     const gateway = await start('reserve: 4MiB')
     try {
       provider.open()
-      for (let times = 0; times < 6; times++) {
+      for (let times = 0; times < 3; times++) {
         const refused = await keep(gateway, POOR_KEY, 17 * MIB)
         expect([refused.status, refused.message]).toEqual([429, expect.stringContaining('store.quotaWithoutCredit')])
       }
