@@ -81,7 +81,8 @@ function newValidator(protocol: ConversationName): SchemaValidator {
   if (protocol === 'responses')
     for (const definition of Object.values<Any>(schema.$defs))
       definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, code: { optimize: false } })
+  byType(schema.$defs, schema.$defs)
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, discriminator: true, code: { optimize: false } })
   ajv.addSchema({ $id: file, $defs: schema.$defs })
   const compiled = new Map<string, ReturnType<Ajv2020['compile']>>()
   return (what, value) => {
@@ -90,4 +91,29 @@ function newValidator(protocol: ConversationName): SchemaValidator {
     compiled.set(root, validate)
     return validate(JSON.parse(JSON.stringify(value))) ? '' : ajv.errorsText(validate.errors).slice(0, 400)
   }
+}
+
+/**
+ * Alternatives that differ by a `type` that each of them requires are chosen by it, so that the others are not tried:
+ * they could not match. Changes the schema.
+ */
+function byType(value: unknown, definitions: Record<string, Any>): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const inner of Object.values(value)) byType(inner, definitions)
+  const schema = value as Any
+  if (!Array.isArray(schema.anyOf) || schema.anyOf.length < 3) return
+  const types = (schema.anyOf as Any[]).map((one) => typesOf(one, definitions))
+  const all = types.flat()
+  if (types.some(({ length }) => length === 0) || new Set(all).size < all.length) return
+  const { anyOf } = schema
+  delete schema.anyOf
+  Object.assign(schema, { type: 'object', required: ['type'], discriminator: { propertyName: 'type' }, oneOf: anyOf })
+}
+
+/** The values of `type` of which one is required; none where it may be another one. */
+function typesOf(schema: Any, definitions: Record<string, Any>): string[] {
+  const named = typeof schema.$ref === 'string' ? definitions[schema.$ref.replace(/^.*\$defs\//, '')]! : schema
+  if (named.required?.includes('type') !== true) return []
+  const { const: only, enum: several } = named.properties?.type ?? {}
+  return (several ?? [only]).filter((one: unknown) => typeof one === 'string')
 }
