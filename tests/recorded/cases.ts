@@ -64,8 +64,16 @@ function bodiesOf(kind: 'request' | 'response'): [id: string, protocol: string, 
   ]
 }
 
+const known = new Map<'request' | 'response', Recording[]>()
+
 /** Each body once. */
-export function cases(kind: 'request' | 'response'): Recording[] {
+export function cases(kind: 'request' | 'response'): readonly Recording[] {
+  const read = known.get(kind) ?? readCases(kind)
+  known.set(kind, read)
+  return read
+}
+
+function readCases(kind: 'request' | 'response'): Recording[] {
   const found = new Map<string, Recording>()
   for (const [id, name, body] of bodiesOf(kind)) {
     // Some are errors, without the status of the provider.

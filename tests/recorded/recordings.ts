@@ -85,31 +85,32 @@ export const textOf = (file: string): string => readFileSync(file, 'utf8')
 export const INDEXED: Record<string, number> = {}
 for (const { protocol } of rows) INDEXED[protocol] = (INDEXED[protocol] ?? 0) + 1
 
-export function recordings(): Recording[] {
-  return rows.flatMap((row) => {
-    const protocol = PROTOCOLS[row.protocol]
-    // One response is an HTML page with the status 200.
-    if (protocol === undefined || row.files.response.endsWith('.html')) return []
-    const isStream = row.files.response.endsWith('.sse')
-    return [
-      {
-        id: row.id,
-        protocol,
-        status: row.status,
-        kinds: row.kinds,
-        headers: row.responseHeaders,
-        stream: isStream,
-        contentType: isStream ? 'text/event-stream' : 'application/json',
-        request: () => {
-          const file = row.files.request
-          if (file === undefined || !file.endsWith('.json')) return undefined
-          return JSON.parse(textOf(file)) as Record<string, unknown>
-        },
-        response: () => new Uint8Array(readFileSync(row.files.response)),
+const all = rows.flatMap((row): Recording[] => {
+  const protocol = PROTOCOLS[row.protocol]
+  // One response is an HTML page with the status 200.
+  if (protocol === undefined || row.files.response.endsWith('.html')) return []
+  const isStream = row.files.response.endsWith('.sse')
+  return [
+    {
+      id: row.id,
+      protocol,
+      status: row.status,
+      kinds: row.kinds,
+      headers: row.responseHeaders,
+      stream: isStream,
+      contentType: isStream ? 'text/event-stream' : 'application/json',
+      request: () => {
+        const file = row.files.request
+        if (file === undefined || !file.endsWith('.json')) return undefined
+        return JSON.parse(textOf(file)) as Record<string, unknown>
       },
-    ]
-  })
-}
+      response: () => new Uint8Array(readFileSync(row.files.response)),
+    },
+  ]
+})
+
+/** All of them, read from their files when they are asked for. */
+export const recordings = (): readonly Recording[] => all
 
 /** Frames of a stream, split without the gateway's FrameSplitter. */
 export const framesOf = (text: string): Frame[] =>

@@ -43,6 +43,24 @@ function contextOf(client: ConversationName, stream: boolean): TranslationContex
   }
 }
 
+/** A recorded response. `source`: its content. `events`: those of its reader, which reads it once for all clients. */
+type Answer = { recording: Recording; source: ResponseContent; events(): GenerationEvent[] }
+
+function answerOf(recording: Recording): Answer {
+  const frames = dataOf(recording)
+  let events: GenerationEvent[] | undefined
+  return {
+    recording,
+    source: responseContent(recording.protocol, frames, recording.stream),
+    events: () => {
+      if (events !== undefined) return events
+      const read = eventsOf(recording, frames)
+      checkGrammar(read)
+      return (events = read)
+    },
+  }
+}
+
 function eventsOf(recording: Recording, frames: unknown[]): GenerationEvent[] {
   const { call } = protocols[recording.protocol]
   if (!recording.stream) return call.readResponse(frames[0], {})
@@ -155,30 +173,30 @@ test.skipIf(!haveRecordings)('there are recordings of each protocol', () => {
   }
 })
 
+const isSuccess = ({ status }: Recording): boolean => status < 300
+
+const answers = [...recordings(), ...cases('response')]
+  .filter((recording) => isSuccess(recording) && recording.id !== INCONSISTENT)
+  .map(answerOf)
+
 for (const client of NAMES)
   describe.skipIf(!haveRecordings)(`responses for clients of ${client}`, () => {
     const { serve } = protocols[client]
     const validate = schemaValidator(client)
-    for (const recording of [...recordings(), ...cases('response')].filter(
-      ({ protocol, status }) => protocol !== client && status < 300,
-    )) {
-      if (recording.id === INCONSISTENT) continue
+    for (const { recording, source, events } of answers) {
+      if (recording.protocol === client) continue
       const check: SchemaValidator = (what, value) =>
         what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : validate(what, value)
-      const frames = dataOf(recording)
-      const source = responseContent(recording.protocol, frames, recording.stream)
       const write = (): unknown[] => {
-        const events = eventsOf(recording, frames)
-        checkGrammar(events)
         const writer = serve.writer(contextOf(client, true))
         return frameDataOf(
-          events
+          events()
             .flatMap((event) => writer.write(event))
             .map(writeFrame)
             .join(''),
         )
       }
-      const writeWhole = (): object => serve.writeResponse(fold(eventsOf(recording, frames)), contextOf(client, false))
+      const writeWhole = (): object => serve.writeResponse(fold(events()), contextOf(client, false))
 
       test(`the stream of ${recording.protocol} ${recording.id} has the recorded content`, () => {
         // Bodies with an error are refused before a stream begins.
@@ -202,16 +220,17 @@ for (const client of NAMES)
 
 const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
+const requests = [...recordings(), ...cases('request')].filter(isSuccess).flatMap((recording) => {
+  const recorded = recording.request()
+  // One recorded server has the model in the path.
+  return recorded === undefined ? [] : [{ recording, body: { model: 'a/b', ...recorded } }]
+})
+
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
     const validate = schemaValidator(provider)
-    for (const recording of [...recordings(), ...cases('request')].filter(
-      ({ protocol, status }) => protocol !== provider && status < 300,
-    )) {
-      const recorded = recording.request()
-      if (recorded === undefined) continue
-      // One recorded server has the model in the path.
-      const body = { model: 'a/b', ...recorded }
+    for (const { recording, body } of requests) {
+      if (recording.protocol === provider) continue
       test(`the request of ${recording.protocol} ${recording.id} keeps its content or is refused`, () => {
         const rawRequest = {
           body,
