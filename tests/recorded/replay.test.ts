@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
+import type { GenerationRecord } from '../../src/store/store.ts'
+import { storeOf } from '../stores.ts'
+import { expectRecords } from './expected-record.ts'
 import {
   haveRecordings,
   MALFORMED,
@@ -9,12 +12,12 @@ import {
   WITHOUT_OUTPUT,
   type Recording,
 } from './recordings.ts'
-import { startReplay, type Replay } from './replay-server.ts'
+import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { frameDataOf, responseContent } from './response-content.ts'
 
 /**
  * Every recorded exchange, served by a provider that replays it and fetched through a running Sluice in its own
- * protocol, arrives unchanged.
+ * protocol, arrives unchanged and leaves a generation record.
  */
 
 const all = recordings()
@@ -22,6 +25,8 @@ const byName = new Map(all.map((recording, index) => [`r${index}`, recording]))
 let replay: Replay
 /** Number of bytes in each piece of a stream; Infinity for one piece. */
 let piece = Infinity
+/** How often each recording was replayed. */
+const replays = new Map<string, number>()
 
 beforeAll(async () => {
   if (haveRecordings) replay = await startReplay(byName, () => piece)
@@ -79,6 +84,11 @@ const whole = (frames: unknown[]): unknown[] =>
 
 const withoutItemIds = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (key, member: unknown) => (key === 'item_id' || key === 'id' ? undefined : member)))
+
+function replayed(name: string): Promise<Response> {
+  replays.set(name, (replays.get(name) ?? 0) + 1)
+  return replay.send(name)
+}
 
 const refusesKey = (status: number, text: string): boolean =>
   [401, 402, 403].includes(status) ||
@@ -186,7 +196,7 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
         test(`${recording.id} arrives unchanged in ${pieces}`, async () => {
           const expected = expectedOf(recording)
           piece = Math.max(size, Math.ceil(expected.bytes.length / MOST_PIECES))
-          const response = await replay.send(name)
+          const response = await replayed(name)
           const received = await response.text()
           // A key that the provider refuses is not the client's.
           if (refusesKey(recording.status, expected.bytes)) {
@@ -200,3 +210,23 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
     }
   })
 }
+
+describe.skipIf(!haveRecordings)('generation records', () => {
+  let records: Map<string, GenerationRecord[]>
+  beforeAll(async () => {
+    // Those whose tests above were left out.
+    piece = Infinity
+    for (const name of byName.keys()) if (!replays.has(name)) await (await replayed(name)).text()
+    const store = await storeOf(replay.gateway)
+    records = Map.groupBy(await store.ledger.generations(undefined, 10_000), ({ model }) => model)
+    await store.close()
+  }, 60_000)
+
+  for (const protocol of Object.keys(PREFIX) as ConversationName[])
+    describe(`of ${protocol}`, () => {
+      for (const [name, recording] of byName)
+        if (recording.protocol === protocol)
+          test(`the record of ${recording.id} has the recorded usage and outcome`, () =>
+            expectRecords(recording, records.get(`${PREFIX[protocol]}/${name}`) ?? [], replays.get(name)!))
+    })
+})
