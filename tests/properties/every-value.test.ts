@@ -5,6 +5,7 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { isObject, tryParse } from '../../src/json/parse.ts'
 import { recordings, type Recording } from '../recorded/recordings.ts'
@@ -119,6 +120,16 @@ function expectNoFailure(
   expect(failuresOf(others, use, isRefusal, REPLACEMENTS.slice(0, 1), fewOfPlace())).toEqual([])
 }
 
+const CONTEXTS = Object.fromEntries(NAMES.map((client) => [client, contextOf(client)])) as Record<
+  ConversationName,
+  TranslationContext
+>
+/** Reading its request anew for each replacement took a sixth of the time. */
+const freshContextOf = (client: ConversationName): TranslationContext => ({
+  ...CONTEXTS[client],
+  losses: new LossReport(),
+})
+
 const isClientError = (error: unknown): boolean =>
   error instanceof GatewayError && [400, 404].includes(error.status) && error.param !== undefined
 
@@ -139,7 +150,7 @@ describe.each(NAMES)('%s', (name: ConversationName) => {
         for (const provider of NAMES)
           if (provider === name)
             protocols[provider].call.forward(
-              { ...contextOf(name), rawRequest, request },
+              { ...freshContextOf(name), rawRequest, request },
               TARGETS[name],
               new LossReport(),
             )
@@ -164,9 +175,9 @@ describe.each(NAMES)('%s', (name: ConversationName) => {
         protocols[name].passthrough(context).answer(JSON.stringify(body))
         const events = readWhole(name, body as object, context.request)
         for (const client of NAMES) {
-          framesOf(client, events, { ...contextOf(client), request: context.request })
+          framesOf(client, events, { ...freshContextOf(client), request: context.request })
           if (events.at(-1)?.type === 'finish')
-            JSON.stringify(protocols[client].serve.writeResponse(fold(events), contextOf(client)))
+            JSON.stringify(protocols[client].serve.writeResponse(fold(events), freshContextOf(client)))
         }
       }
       const others = recorded(name, (one) => (one.status < 300 ? responseOf(one) : undefined))
