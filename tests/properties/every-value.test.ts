@@ -50,7 +50,7 @@ type Choice = (path: string, name: string, members: Record<string, unknown>) => 
 const EVERY: Choice = () => true
 
 /** Recorded bodies repeat each other: a member of the same name, place and neighbours is replaced this often. */
-const PER_PLACE = runs(2, Infinity)
+const PER_PLACE = runs(1, Infinity)
 
 function fewOfPlace(): Choice {
   const tried = new Map<string, number>()
