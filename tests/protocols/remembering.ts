@@ -12,7 +12,7 @@ import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { LIMITS } from '../json/limits.ts'
 
-const TOTAL_BYTES = 20e6
+const TOTAL_BYTES = 10e6
 const COLLECTED_BYTES = 300_000
 const length = Number(process.argv[2])
 
