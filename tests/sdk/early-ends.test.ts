@@ -32,6 +32,8 @@ const CASES: Case[] = PROTOCOLS.flatMap((client) =>
 )
 const keyOf = (index: number): string => `sk-early-end-${String(index).padStart(6, '0')}`
 const [LIMIT_USD, LIMIT_TOKENS] = [0.06, 3_000]
+/** Of its own for each content, so that a record tells the case. */
+const modelOf = ({ provider, content }: Pick<Case, 'provider' | 'content'>): string => `to-${provider}-${content}`
 
 let provider: ReturnType<typeof serveSandbox>
 let gateway: Gateway
@@ -50,10 +52,10 @@ beforeAll(async () => {
         ]),
       ),
       models: Object.fromEntries(
-        PROTOCOLS.map((protocol) => [
-          `to-${protocol}`,
+        CASES.map((one) => [
+          modelOf(one),
           {
-            endpoints: [{ provider: `p-${protocol.toLowerCase()}`, model: 'm' }],
+            endpoints: [{ provider: `p-${one.provider.toLowerCase()}`, model: 'm' }],
             price: { prompt: 0, completion: 20 },
             capabilities: { maxOutputTokens: 128_000 },
           },
@@ -72,13 +74,21 @@ afterAll(async () => {
 })
 
 type Read = { end: unknown; length: number; outputTokens: number; report: unknown }
+/** A stream to be read. `fetch`: for SDKs that take one. */
+type Stream = {
+  model: string
+  text: string
+  apiKey: string
+  fetch: (url: Url, init?: RequestInit) => Promise<Response>
+}
+type Url = string | URL | Request
 
 const headers = { 'x-sluice-report': 'body' }
 const weather = { type: 'object', properties: { city: { type: 'string' } } } as const
 
-const READERS: Record<ConversationName, (model: string, text: string, apiKey: string) => Promise<Read>> = {
-  async 'chat.completions'(model, text, apiKey) {
-    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch: recordingFetch })
+const READERS: Record<ConversationName, (stream: Stream) => Promise<Read>> = {
+  async 'chat.completions'({ model, text, apiKey, fetch }) {
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch })
     const stream = openai.chat.completions.stream(
       {
         model,
@@ -99,8 +109,8 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
     const { choices, usage } = await stream.finalChatCompletion()
     return { end: choices[0]!.finish_reason, length, outputTokens: usage!.completion_tokens, report }
   },
-  async responses(model, text, apiKey) {
-    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch: recordingFetch })
+  async responses({ model, text, apiKey, fetch }) {
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch })
     const stream = openai.responses.stream(
       {
         model,
@@ -119,8 +129,8 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
       report: (response as { sluice?: unknown }).sluice,
     }
   },
-  async messages(model, text, apiKey) {
-    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0, fetch: recordingFetch })
+  async messages({ model, text, apiKey, fetch }) {
+    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0, fetch })
     const stream = anthropic.messages.stream(
       {
         model,
@@ -135,7 +145,7 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
     const { content, stop_reason, usage } = await stream.finalMessage()
     return { end: stop_reason, length: JSON.stringify(content).length, outputTokens: usage.output_tokens, report }
   },
-  async generateContent(model, text, apiKey) {
+  async generateContent({ model, text, apiKey }) {
     const genai = new GoogleGenAI({ apiKey, httpOptions: { baseUrl: gateway.url, headers } })
     const stream = await genai.models.generateContentStream({
       model,
@@ -157,24 +167,30 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
   },
 }
 
-/** The frames of the last stream of OpenAI's and Anthropic's SDKs. */
-let streamed: Promise<string> | undefined
-const recordingFetch = async (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
-  const response = await fetch(url, init)
-  if (response.headers.get('content-type')?.startsWith('text/event-stream') === true) streamed = response.clone().text()
-  return response
+/** `text`: what came of the last stream. */
+function recordingFetch(): { fetch: Stream['fetch']; text(): Promise<string> } {
+  let streamed: Promise<string> | undefined
+  return {
+    fetch: async (url, init) => {
+      const response = await fetch(url, init)
+      if (response.headers.get('content-type')?.startsWith('text/event-stream') === true)
+        streamed = response.clone().text()
+      return response
+    },
+    text: () => streamed!,
+  }
 }
 
 /** Asserts that all that was begun in a stream has ended, in order and once. */
-async function expectClosed(client: ConversationName): Promise<void> {
-  const frames = [...(await streamed!).matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
+function expectClosed(client: ConversationName, text: string): void {
+  const frames = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
   const count = (type: string): number => frames.filter((frame) => frame.type === type).length
   if (client === 'messages') {
     expect(count('content_block_stop')).toBe(count('content_block_start'))
     expect(frames.slice(-2).map(({ type }) => type)).toEqual(['message_delta', 'message_stop'])
     expect([count('message_start'), count('message_stop')]).toEqual([1, 1])
   }
-  if (client === 'chat.completions') expect((await streamed!).trimEnd()).toEndWith('data: [DONE]')
+  if (client === 'chat.completions') expect(text.trimEnd()).toEndWith('data: [DONE]')
   if (client !== 'responses') return
   for (const kind of ['output_item', 'content_part', 'reasoning_summary_part'])
     expect([kind, count(`response.${kind}.done`)]).toEqual([kind, count(`response.${kind}.added`)])
@@ -195,12 +211,18 @@ const END: Record<ConversationName, unknown> = {
 describe.each(PROTOCOLS)('%s', (client) => {
   const cases = CASES.map((one, index) => ({ ...one, index })).filter((one) => one.client === client)
 
-  test.each(cases.map((one): [string, (typeof cases)[number]] => [`${one.content} of ${one.provider}`, one]))(
+  test.concurrent.each(
+    cases.map((one): [string, (typeof cases)[number]] => [`${one.content} of ${one.provider}`, one]),
+  )(
     'a stream for which no more can be held ends as at its output limit: %s',
     async (_, { provider: of, content, index }) => {
       const text = `${SCRIPTS[content]} [[chunk: 20]] [[pace: 1ms]]`
-      const before = (await store.ledger.generations(undefined, 1_000)).length
-      const { end, length, outputTokens, report } = await READERS[client](`to-${of}`, text, keyOf(index))
+      const model = modelOf({ provider: of, content })
+      const recorded = recordingFetch()
+      const { end, length, outputTokens, report } = await READERS[client]({
+        ...{ model, text, apiKey: keyOf(index) },
+        fetch: recorded.fetch,
+      })
       expect(end).toEqual(END[client])
       if (content === 'text') expect(length).toBeWithin(5_000, 20_000)
       expect(outputTokens).toBeWithin(1, LIMIT_TOKENS + 1)
@@ -209,10 +231,11 @@ describe.each(PROTOCOLS)('%s', (client) => {
         expect(report).toMatchObject({
           translation: expect.arrayContaining([expect.objectContaining({ code: 'cut_at_balance' })]),
         })
-      if (client !== 'generateContent') await expectClosed(client)
+      if (client !== 'generateContent') expectClosed(client, await recorded.text())
       const records = await store.ledger.generations(undefined, 1_000)
-      expect(records).toHaveLength(before + 1)
-      const record = records.at(-1)!
+      const own = records.filter((record) => record.api === client && record.model === model)
+      expect(own).toHaveLength(1)
+      const record = own[0]!
       expect(record).toMatchObject({ ending: 'exhausted', estimated: true })
       expect(record.bill).toBe(BigInt(outputTokens) * 20_000n)
       expect(record.bill <= record.held!).toBe(true)
