@@ -184,14 +184,19 @@ describe('thousands of citations of a long text', () => {
     }
   }
 
-  /** The processor time that a translation takes, the least of three, and the characters it writes. */
+  /** The processor time of a translation and the characters it writes: the least of three, or the first below `ms`. */
   function measure(
     provider: ConversationName,
     client: ConversationName,
     data: object[],
+    ms = 0,
   ): { ms: number; length: number } {
-    const [first, ...more] = Array.from({ length: 3 }, () => measureOnce(provider, client, data))
-    return more.reduce((least, one) => (one.ms < least.ms ? one : least), first!)
+    let least = measureOnce(provider, client, data)
+    for (let more = 2; more > 0 && least.ms >= ms; more--) {
+      const one = measureOnce(provider, client, data)
+      if (one.ms < least.ms) least = one
+    }
+    return least
   }
 
   function measureOnce(
@@ -219,9 +224,10 @@ describe('thousands of citations of a long text', () => {
     for (const client of NAMES)
       test(`of ${provider} take ${client} time and space in proportion to their number`, () => {
         const without = measure(provider, client, plain)
-        const within = measure(provider, client, cited)
+        const mostMs = 40 * without.ms + 200
+        const within = measure(provider, client, cited, mostMs)
         // Quadratic growth took 200 times as long, and hundreds of times the space.
-        expect(within.ms).toBeLessThan(40 * without.ms + 200)
+        expect(within.ms).toBeLessThan(mostMs)
         expect(within.length).toBeLessThan(5 * without.length + 20 * COUNT * PARAGRAPH.length)
       })
 })
