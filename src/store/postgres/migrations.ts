@@ -3,8 +3,7 @@ import { BLOBS } from './blob-table.ts'
 import { BODIES } from './body-tables.ts'
 import { CARRIED } from './carried-tables.ts'
 import { ACTIVITIES } from './activity-table.ts'
-import type { Address } from './client.ts'
-import { PostgresClient } from './client.ts'
+import { type Address, PostgresClient, type Queries } from './client.ts'
 import { CLAIMS } from './idempotency-claims.ts'
 import { KEPT } from './kept-schema.ts'
 import { LEASE_FUNCTIONS } from './lease-functions.ts'
@@ -83,8 +82,16 @@ export async function migrate(address: Address): Promise<void> {
 
 const MIGRATION_MS = 3_600_000
 
+/** True where the schema needs no step to work with this version: a start then takes neither lock nor connection. */
+export async function isMigrated(queries: Queries): Promise<boolean> {
+  const row = await queries.one<{ exists: boolean }>(`SELECT to_regclass('schema_versions') IS NOT NULL AS exists`)
+  if (row?.exists !== true) return false
+  const { version, oldest } = await versionOf(queries)
+  return version >= MIGRATIONS.length && oldest <= MIGRATIONS.length
+}
+
 /** The version of the schema, which is the number of steps that were made, and the oldest that works with it. */
-export async function versionOf(client: PostgresClient): Promise<{ version: number; oldest: number }> {
+export async function versionOf(client: Queries): Promise<{ version: number; oldest: number }> {
   const row = await client.one<{ version: number; oldest: number }>(
     'SELECT coalesce(max(version), 0) AS version, coalesce(max(oldest), 0) AS oldest FROM schema_versions',
   )

@@ -18,7 +18,7 @@ import { IssuedIdTable } from './issued-id-table.ts'
 import { KeptTable } from './kept-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { takeTurn } from './locks.ts'
-import { migrate } from './migrations.ts'
+import { isMigrated, migrate } from './migrations.ts'
 import { makePartitions } from './partitions.ts'
 import { forgetPermits } from './lease-functions.ts'
 import { forgetPlaces } from './place-functions.ts'
@@ -114,7 +114,7 @@ export class PostgresStore implements Store {
   /** Brings the schema to this version. Fails with an Error for the operator if the database cannot be used. */
   static async open({ pollMs, serves, folder = '.', now, ...options }: PostgresOptions): Promise<PostgresStore> {
     const connection = new Connection(options)
-    await migrate(connection.address)
+    if (!(await isMigrated(connection).catch(throwCause))) await migrate(connection.address)
     await makePartitions(connection).catch((error: unknown) => log.warn(`Partitions were not made: ${String(error)}`))
     if (serves !== undefined) await refuseMoving(connection)
     const watch = new ChangeWatch(connection.address, await changePosition(connection), pollMs)
@@ -162,6 +162,11 @@ export class PostgresStore implements Store {
     await this.leases?.end().catch((error: unknown) => log.warn(`Leases go back late: ${String(error)}`))
     await this.#connection.close()
   }
+}
+
+/** The operator is told why the database cannot be used, not what a request would be answered. */
+function throwCause(error: unknown): never {
+  throw (error as Error).cause ?? error
 }
 
 /** Fails where the store of a data folder is being moved into the database, or where that was broken off. */
