@@ -58,6 +58,8 @@ function nameOf(sql: string): string | undefined {
 export class PostgresClient implements Queries, Questions {
   readonly #client: Client
   readonly #onEnd: () => void
+  /** The longest that a statement may take, where that is not what the connection was opened with. */
+  #limitMs: number | undefined
   isOpen = true
 
   private constructor(client: Client, onEnd: () => void) {
@@ -100,6 +102,18 @@ export class PostgresClient implements Queries, Questions {
     return (await this.#client.query({ text: sql, values: values.map(bound) })).rows as Row[]
   }
 
+  /** Runs statements that may take so long. */
+  async within<T>(limitMs: number, run: () => Promise<T>): Promise<T> {
+    await this.script(`SET statement_timeout = ${limitMs}`)
+    this.#limitMs = limitMs
+    try {
+      return await run()
+    } finally {
+      this.#limitMs = undefined
+      if (this.isOpen) await this.script('RESET statement_timeout').catch(() => this.destroy())
+    }
+  }
+
   /** Several statements in one text, without values. */
   async script(sql: string): Promise<void> {
     await this.#client.query(sql)
@@ -132,7 +146,12 @@ export class PostgresClient implements Queries, Questions {
 
   #query(sql: string, values: readonly Binding[]): Promise<{ rows: unknown[]; rowCount: number | null }> {
     const name = nameOf(sql)
-    return this.#client.query({ text: sql, values: values.map(bound), ...(name === undefined ? {} : { name }) })
+    return this.#client.query({
+      text: sql,
+      values: values.map(bound),
+      ...(name === undefined ? {} : { name }),
+      ...(this.#limitMs === undefined ? {} : { query_timeout: this.#limitMs + ANSWER_MS }),
+    })
   }
 }
 

@@ -177,6 +177,11 @@ export class Connection implements Queries {
     })
   }
 
+  /** Reads by statements that may take up to `limitMs`, each of the state at its beginning. */
+  readLong<T>(limitMs: number, read: (queries: Queries) => Promise<T>): Promise<T> {
+    return this.#pool.use((client) => client.within(limitMs, () => read(client)))
+  }
+
   /** Reads of one state by statements that the server ends after `limitMs`. */
   readWithin<T>(limitMs: number, read: (questions: Questions) => Promise<T>): Promise<T> {
     if (this.#snapshot !== undefined) return read(this.#snapshot)

@@ -2,9 +2,7 @@ import { log } from '../../../log/log.ts'
 import type { Refusal, ReportStore, WrongRollUp } from '../../reports.ts'
 import { firstRecordedHour, HOUR_MS } from '../../usage-pieces.ts'
 import { carriedBefore } from '../carried-tables.ts'
-import { PostgresClient } from '../client.ts'
 import type { Connection } from '../connection.ts'
-import { asStoreError } from '../errors.ts'
 import { balanceRows, fileRows, predictionRows, transferPage } from './other-lists.ts'
 import { providerHealth } from './provider-health.ts'
 import { Reader } from './reader.ts'
@@ -75,21 +73,16 @@ export class Reports implements ReportStore {
   health: ReportStore['health'] = (...question) =>
     this.#reader.read((questions) => providerHealth(questions, ...question))
 
-  async wrongRollUps(): Promise<WrongRollUp[]> {
-    const client = await PostgresClient.open({ ...this.#connection.address, statementMs: COMPARE_MS })
-    try {
+  wrongRollUps(): Promise<WrongRollUp[]> {
+    return this.#connection.readLong(COMPARE_MS, async (queries) => {
       const wrong: WrongRollUp[] = []
       for (const [name, sql] of Object.entries(WRONG_ROLL_UPS))
-        for (const { hour, lacks } of await client.all<{ hour: number; lacks: number }>(sql))
+        for (const { hour, lacks } of await queries.all<{ hour: number; lacks: number }>(sql))
           wrong.push({ row: `the ${name} of ${new Date(hour * HOUR_MS).toISOString()}`, hour, lacks })
       // Records that were removed are in the sums.
-      const before = await carriedBefore(client)
+      const before = await carriedBefore(queries)
       return wrong.filter(({ hour }) => hour >= firstRecordedHour(before))
-    } catch (error) {
-      throw asStoreError(error)
-    } finally {
-      await client.close()
-    }
+    })
   }
 
   /** Writes what came; called before the connection is closed. */
