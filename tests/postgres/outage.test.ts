@@ -54,7 +54,7 @@ test('a process that starts when PostgreSQL is back takes nothing from one that 
     const held = await hold(away)
     proxy.keepAway(true)
     postgres.kill()
-    postgres.start()
+    await postgres.start()
     const client = new Client(url)
     await client.connect()
     await client.query(`UPDATE processes SET heartbeat_at = heartbeat_at - interval '1 hour'`)

@@ -30,12 +30,14 @@ export type PostgresServer = {
   dropDatabase(name: string): Promise<void>
   /** Ends it as a power cut would. */
   kill(): void
-  /** Starts it again on the same folder and port. */
-  start(): void
+  /** Starts it again on the same folder and port. A slow disk may take a minute, in which this process goes on. */
+  start(): Promise<void>
   stop(): void
 }
 
 const START_ATTEMPTS = 40
+/** The longest that one attempt may take: a busy disk has to write the log again after a server was killed. */
+const START_SECONDS = 150
 
 /** PostgreSQL refuses to run as root. */
 const USER = 65_534
@@ -63,7 +65,7 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
   const folder = mkdtempSync(join(parent, 'sluice-postgres-'))
   if (isRoot) chownSync(folder, USER, USER)
   const data = join(folder, 'data')
-  run(['cp', '-R', newCluster(bin), data])
+  await run(['cp', '-R', await newCluster(bin), data])
   const port = await freePort()
   const all = [
     'listen_addresses=127.0.0.1',
@@ -72,18 +74,18 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
     ...(parent === MEMORY ? IN_MEMORY : []),
   ]
   const options = all.map((one) => `-c ${one}`).join(' ')
-  const start = (): void => {
-    const command = [join(bin, 'pg_ctl'), '-D', data, '-w', '-l', join(folder, 'log')]
+  const start = async (): Promise<void> => {
+    const command = [join(bin, 'pg_ctl'), '-D', data, '-w', '-t', `${START_SECONDS}`, '-l', join(folder, 'log')]
     // The processes of a server that was killed hold its memory for a moment.
     for (let attempt = 0; ; attempt++)
       try {
-        return run([...command, '-o', `-p ${port} -k ${folder} ${options}`, 'start'])
+        return await run([...command, '-o', `-p ${port} -k ${folder} ${options}`, 'start'])
       } catch (error) {
         if (attempt === START_ATTEMPTS) throw error
-        Bun.sleepSync(250)
+        await Bun.sleep(250)
       }
   }
-  start()
+  await start()
   stopWithThisProcess([join(bin, 'pg_ctl'), '-D', data, '-m', 'immediate', '-w', 'stop'], folder)
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   return {
@@ -94,7 +96,10 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
     },
     start,
     async createDatabase(name, template) {
-      await query(url, `CREATE DATABASE ${name}${template === undefined ? '' : ` TEMPLATE ${template}`}`)
+      await query(
+        url,
+        `CREATE DATABASE ${name}${template === undefined ? '' : ` TEMPLATE ${template} STRATEGY FILE_COPY`}`,
+      )
       return url.replace(/postgres$/, name)
     },
     dropDatabase: (name) => query(url, `DROP DATABASE ${name} WITH (FORCE)`),
@@ -129,9 +134,10 @@ function stopWithThisProcess(stop: readonly string[], folder: string): void {
   spawn('sh', ['-c', script], { detached: true, stdio: 'ignore' }).unref()
 }
 
-function run(command: readonly string[]): void {
-  const { exitCode, stderr, stdout } = Bun.spawnSync([...AS_USER, ...command])
-  if (exitCode !== 0) throw new Error(`${command[0]} failed: ${stdout.toString()}${stderr.toString()}`)
+async function run(command: readonly string[]): Promise<void> {
+  const child = Bun.spawn([...AS_USER, ...command], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const [out, err] = [new Response(child.stdout).text(), new Response(child.stderr).text()]
+  if ((await child.exited) !== 0) throw new Error(`${command[0]} failed: ${await out}${await err}`)
 }
 
 /**
@@ -161,7 +167,7 @@ function binaries(): string {
 const INITDB = ['initdb', '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--locale=C']
 
 /** The folder of a cluster that no server has used, made once for each user: a copy takes a tenth of the CPU. */
-function newCluster(bin: string): string {
+async function newCluster(bin: string): Promise<string> {
   const [name = '', ...options] = INITDB
   const key = createHash('sha256')
     .update(`${bin} ${INITDB.join(' ')}`)
@@ -171,7 +177,7 @@ function newCluster(bin: string): string {
   if (!existsSync(folder)) {
     const made = mkdtempSync(`${folder}-`)
     if (isRoot) chownSync(made, USER, USER)
-    run([join(bin, name), '-D', made, ...options])
+    await run([join(bin, name), '-D', made, ...options])
     publish(made, folder)
   }
   return folder

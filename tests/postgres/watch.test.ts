@@ -103,7 +103,7 @@ test('changes are found after the server was away', async () => {
   const { other, calls } = await open('away', NEVER_MS)
   server.kill()
   const writing = other.accounts.setDiscount('a', 1)
-  server.start()
+  await server.start()
   await writing
   expect(await until(() => calls() === 1)).toBe(true)
 }, 60_000)

@@ -107,7 +107,7 @@ test('a write waits for a server that comes back, and is made once', async () =>
   await connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (1)'))
   server.kill()
   const writing = connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (2)'))
-  server.start()
+  await server.start()
   await writing
   expect(await connection.all('SELECT id FROM things ORDER BY id')).toEqual([{ id: 1 }, { id: 2 }])
   await connection.close()
