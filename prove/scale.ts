@@ -3,14 +3,14 @@ import { type Proxy, startProxy } from '../tests/postgres/proxy.ts'
 import { auditFault, balanceOf, recordOf } from './book.ts'
 import { isWhole, PROTOCOLS, providersAt, randomRequest, send } from './requests.ts'
 import type { Server } from './servers.ts'
-import { DEAD_MS, type Several, withSeveral } from './several.ts'
+import { ALIVE_MS, type Several, withSeveral } from './several.ts'
 import { count, type Finding, pick, randomOf } from './table.ts'
 
 const PROCESSES = 3
 const CLIENTS = 24
 const CREDIT = 1_000_000
-/** Time for a takeover: until the process is declared dead, and a round of those who look for one. */
-const TAKEOVER_MS = 2 * DEAD_MS + 6_000
+/** The longest that a takeover lasts on a busy machine. */
+const TAKEOVER_MS = 60_000
 
 const config = (sandbox: string): string =>
   `billing: { startingCredit: ${CREDIT}, delay: 0s }\nlimits: { requestsPerMinute: 1000000 }\n${providersAt(sandbox)}`
@@ -111,21 +111,27 @@ const summary = ({ asked, whole, refused, cut }: Load): string =>
 
 /** `kill -9` of one process after the other under load. */
 export const proveKilledProcesses = (kills: number, progress: (text: string) => void): Promise<Finding[]> =>
-  withSeveral(PROCESSES, config, async ({ servers }) => {
-    const random = randomOf(23)
-    const load = new Load(servers)
-    for (let kill = 0; kill < kills; kill++) {
-      await Bun.sleep(100 + random() * 600)
-      const server = pick(servers, random)
-      await server.kill()
-      await server.start()
-      if (kill % 10 === 9) progress(`${kill + 1} of ${kills} kills, ${load.whole.size} whole answers`)
-    }
-    await load.end()
-    await Bun.sleep(TAKEOVER_MS)
-    const faults = await compare(servers[0]!, load)
-    return [finding(`kill -9 of one of ${PROCESSES} processes`, `${count(kills)} kills`, summary(load), faults)]
-  })
+  withSeveral(PROCESSES, config, (several) => killProcesses(several, kills, progress))
+
+async function killProcesses(
+  { servers, settled }: Several,
+  kills: number,
+  progress: (text: string) => void,
+): Promise<Finding[]> {
+  const random = randomOf(23)
+  const load = new Load(servers)
+  for (let kill = 0; kill < kills; kill++) {
+    await Bun.sleep(100 + random() * 600)
+    const server = pick(servers, random)
+    await server.kill()
+    await server.start()
+    if (kill % 10 === 9) progress(`${kill + 1} of ${kills} kills, ${load.whole.size} whole answers`)
+  }
+  await load.end()
+  await settled()
+  const faults = await compare(servers[0]!, load)
+  return [finding(`kill -9 of one of ${PROCESSES} processes`, `${count(kills)} kills`, summary(load), faults)]
+}
 
 const times = (line: string, { printed }: Server): number => printed.split(line).length - 1
 
@@ -138,30 +144,36 @@ async function until(isSo: () => boolean, longestMs: number): Promise<boolean> {
 
 /** A process that sleeps for longer than its death, and wakes up. */
 export const provePausedProcess = (rounds: number, progress: (text: string) => void): Promise<Finding[]> =>
-  withSeveral(2, config, async ({ servers }) => {
-    const [sleeper, other] = servers as [Server, Server]
-    const faults: string[] = []
-    const load = new Load(servers)
-    for (let round = 0; round < rounds; round++) {
-      await Bun.sleep(1_000)
-      process.kill(sleeper.pid, 'SIGSTOP')
-      const isDead = await until(() => times('took over from process', other) > round, TAKEOVER_MS)
-      process.kill(sleeper.pid, 'SIGCONT')
-      const hasBegunAnew = await until(() => times('taken over from this one', sleeper) > round, TAKEOVER_MS)
-      if (!isDead) faults.push(`round ${round + 1}: the process was not declared dead`)
-      if (!hasBegunAnew) faults.push(`round ${round + 1}: the process was not fenced`)
-      // It serves again.
-      await Bun.sleep(1_000)
-      progress(`${round + 1} of ${rounds} pauses, ${load.whole.size} whole answers`)
-    }
-    await load.end()
-    await Bun.sleep(TAKEOVER_MS)
-    faults.push(...(await compare(other, load)))
-    const what = 'A process that sleeps for longer than its death'
-    return [
-      finding(what, `${rounds} times SIGSTOP, SIGCONT`, `${summary(load)}; fenced each time, and began anew`, faults),
-    ]
-  })
+  withSeveral(2, config, (several) => pauseProcess(several, rounds, progress))
+
+async function pauseProcess(
+  { servers, settled }: Several,
+  rounds: number,
+  progress: (text: string) => void,
+): Promise<Finding[]> {
+  const [sleeper, other] = servers as [Server, Server]
+  const faults: string[] = []
+  const load = new Load(servers)
+  for (let round = 0; round < rounds; round++) {
+    await Bun.sleep(1_000)
+    process.kill(sleeper.pid, 'SIGSTOP')
+    const isDead = await until(() => times('took over from process', other) > round, TAKEOVER_MS)
+    process.kill(sleeper.pid, 'SIGCONT')
+    const hasBegunAnew = await until(() => times('taken over from this one', sleeper) > round, TAKEOVER_MS)
+    if (!isDead) faults.push(`round ${round + 1}: the process was not declared dead`)
+    if (!hasBegunAnew) faults.push(`round ${round + 1}: the process was not fenced`)
+    // It serves again.
+    await Bun.sleep(1_000)
+    progress(`${round + 1} of ${rounds} pauses, ${load.whole.size} whole answers`)
+  }
+  await load.end()
+  await settled()
+  faults.push(...(await compare(other, load)))
+  const what = 'A process that sleeps for longer than its death'
+  return [
+    finding(what, `${rounds} times SIGSTOP, SIGCONT`, `${summary(load)}; fenced each time, and began anew`, faults),
+  ]
+}
 
 /** True once answers are whole that were asked for after the call, false after the longest time. */
 function servesAnew({ whole }: Load, longestMs: number): Promise<boolean> {
@@ -174,18 +186,18 @@ export const proveKilledDatabase = (kills: number, progress: (text: string) => v
   withSeveral(
     2,
     config,
-    async ({ postgres, servers }) => {
+    async ({ postgres, servers, settled }) => {
       const load = new Load(servers)
       for (let kill = 0; kill < kills; kill++) {
         await servesAnew(load, 10_000)
         postgres.kill()
         await Bun.sleep(kill % 4 === 3 ? 4_000 : 200)
-        postgres.start()
+        await postgres.start()
         progress(`${kill + 1} of ${kills} deaths of PostgreSQL, ${load.whole.size} whole answers`)
       }
-      const faults = (await servesAnew(load, 3_000)) ? [] : ['nothing is served after PostgreSQL is back']
+      const faults = (await servesAnew(load, 30_000)) ? [] : ['nothing is served after PostgreSQL is back']
       await load.end()
-      await Bun.sleep(TAKEOVER_MS)
+      await settled()
       faults.push(...(await compare(servers[0]!, load)))
       return [finding('PostgreSQL killed and started again', `${kills} deaths`, summary(load), faults)]
     },
@@ -196,41 +208,43 @@ export const proveKilledDatabase = (kills: number, progress: (text: string) => v
 export async function proveBrokenConnections(faults: number, progress: (text: string) => void): Promise<Finding[]> {
   let proxy: Proxy | undefined
   const route = async (url: string): Promise<string> => (proxy = await startProxy(url)).url
-  const prove = async ({ servers }: Several): Promise<Finding[]> => {
+  const prove = async ({ servers, settled }: Several): Promise<Finding[]> => {
     const random = randomOf(31)
     const load = new Load(servers)
     for (let fault = 0; fault < faults; fault++) {
       await Bun.sleep(50 + random() * 300)
       if (fault % 3 === 0) proxy!.cut()
       else if (fault % 3 === 1) proxy!.swallowAnswer()
-      else await proxy!.delay((random() * DEAD_MS) / 4)
+      else await proxy!.delay((random() * ALIVE_MS) / 4)
       if (fault % 30 === 29) progress(`${fault + 1} of ${faults} faults, ${load.whole.size} whole answers`)
     }
     await load.end()
-    await Bun.sleep(TAKEOVER_MS)
+    await settled()
     const wrong = await compare(servers[0]!, load)
     if (load.cut > 0) wrong.push(`${load.cut} answers were cut`)
     const tried = `${count(faults)} times, in turn; ${count(proxy!.swallowed)} acknowledgements swallowed`
     return [finding('Connections to PostgreSQL cut, delayed, acknowledgements swallowed', tried, summary(load), wrong)]
   }
-  return withSeveral(2, config, prove, { route }).finally(() => proxy?.stop())
+  return withSeveral(2, config, prove, { route, deadMs: ALIVE_MS }).finally(() => proxy?.stop())
 }
 
 /** All processes replaced one after the other under load. */
 export const proveRollingRestart = (rounds: number, progress: (text: string) => void): Promise<Finding[]> =>
-  withSeveral(2, config, async (several) => {
-    const faults: string[] = []
-    const load = new Load(several.servers, 8)
-    for (let round = 0; round < rounds; round++) {
-      for (const server of several.servers) await restart(server, load)
-      progress(`${round + 1} of ${rounds} rounds, ${load.refused} refused, ${load.cut} cut`)
-    }
-    await load.end()
-    faults.push(...(await compare(several.servers[0]!, load)))
-    if (load.refused > 0) faults.push(`${load.refused} requests were refused: ${load.refusal}`)
-    const tried = `${rounds * several.servers.length} restarts`
-    return [finding('Processes restarted one after the other', tried, summary(load), faults)]
-  })
+  withSeveral(2, config, (several) => restartAll(several, rounds, progress), { deadMs: ALIVE_MS })
+
+async function restartAll({ servers }: Several, rounds: number, progress: (text: string) => void): Promise<Finding[]> {
+  const faults: string[] = []
+  const load = new Load(servers, 8)
+  for (let round = 0; round < rounds; round++) {
+    for (const server of servers) await restart(server, load)
+    progress(`${round + 1} of ${rounds} rounds, ${load.refused} refused, ${load.cut} cut`)
+  }
+  await load.end()
+  faults.push(...(await compare(servers[0]!, load)))
+  if (load.refused > 0) faults.push(`${load.refused} requests were refused: ${load.refusal}`)
+  const tried = `${rounds * servers.length} restarts`
+  return [finding('Processes restarted one after the other', tried, summary(load), faults)]
+}
 
 /** As a proxy does it: no new request is sent to a process that is about to end. */
 async function restart(server: Server, load: Load): Promise<void> {
@@ -240,100 +254,110 @@ async function restart(server: Server, load: Load): Promise<void> {
   })
 }
 
-type Sum = { name: string; config: string; setUp: (server: Server) => Promise<string>; served: number }
+type Race = { name: string; setUp: (server: Server) => Promise<string>; served: number }
 
-const keyIn = (printed: string): string => (JSON.parse(printed) as { text: string }).text
-const newKey = async (server: Server, ...options: string[]): Promise<string> =>
-  keyIn(await server.sluice('keys', 'create', '--json', ...options))
+const created = async <T>(server: Server, ...command: string[]): Promise<T> =>
+  JSON.parse(await server.sluice(...command, '--json')) as T
+
+const keyOf = async (server: Server, ...options: string[]): Promise<string> =>
+  (await created<{ text: string }>(server, 'keys', 'create', ...options)).text
 
 const RACERS = 64
 const COVERED = 5
-const UNLIMITED = 'limits: { requestsPerMinute: 1000000 }\n'
+/** The limit per minute of keys without one of their own. */
+const PER_MINUTE = 20
+const UNLIMITED = ['--requests-per-minute', '1000000']
 
-/** Sums that cover so many requests of 1 USD, or of one permit. */
-const SUMS: Sum[] = [
+/** Sums that cover so many requests of 1 USD, or of one permit. Each is another account's, or another key's. */
+const RACES: Race[] = [
   {
     name: 'credit',
-    config: `${UNLIMITED}billing: { startingCredit: ${COVERED}, delay: 0s }\n`,
-    setUp: async ({ key }) => key,
+    setUp: async (server) => {
+      await created(server, 'accounts', 'create', 'poor', '--credit', `${COVERED}`)
+      return keyOf(server, '--account', 'poor', ...UNLIMITED)
+    },
     served: COVERED,
   },
   {
     name: 'a limit of a key',
-    config: `${UNLIMITED}billing: { startingCredit: 1000, delay: 0s }\n`,
-    setUp: (server) => newKey(server, '--limit', `${COVERED}`),
+    setUp: (server) => keyOf(server, '--limit', `${COVERED}`, ...UNLIMITED),
     served: COVERED,
   },
   {
     name: 'quota windows',
-    config: `${UNLIMITED}billing: { startingCredit: 0, delay: 0s }\n`,
-    setUp: (server) => newKey(server, '--kind', 'subscription'),
+    setUp: async (server) => {
+      await created(server, 'accounts', 'create', 'subscribed')
+      return keyOf(server, '--account', 'subscribed', '--kind', 'subscription', ...UNLIMITED)
+    },
     served: COVERED,
   },
-  {
-    name: 'a limit per minute',
-    config: 'limits: { requestsPerMinute: 20 }\nbilling: { startingCredit: 1000, delay: 0s }\n',
-    setUp: (server) => newKey(server),
-    served: 20,
-  },
+  { name: 'a limit per minute', setUp: async ({ key }) => key, served: PER_MINUTE },
 ]
 
-/** Clients of all processes that race for a sum which covers few of them. */
+/** Clients of all processes that race for a sum which covers few of them, one sum after the other. */
 export async function proveRaces(rounds: number, progress: (text: string) => void): Promise<Finding[]> {
-  const findings: Finding[] = []
-  for (const sum of SUMS) {
-    const served: number[] = []
-    const faults: string[] = []
-    for (let round = 0; round < rounds; round++) {
-      const outcome = await race(sum)
-      served.push(outcome.served)
-      faults.push(...outcome.faults)
-    }
-    progress(`${sum.name}: ${served.join(', ')} served`)
-    findings.push(
-      finding(
-        `Race over ${PROCESSES} processes: ${sum.name}`,
-        `${RACERS * rounds} clients, ${sum.served} covered`,
-        `${[...new Set(served)].join(' or ')} served; book right`,
-        faults,
-      ),
-    )
-  }
-  return findings
+  const outcomes = new Map(RACES.map((race) => [race, { served: [] as number[], faults: [] as string[] }]))
+  const wrong: string[] = []
+  for (let round = 0; round < rounds; round++)
+    await withRacers(async (servers) => {
+      const keys = await Promise.all(RACES.map(({ setUp }) => setUp(servers[0]!)))
+      // All processes know the accounts and keys by then.
+      await Bun.sleep(2_500)
+      for (const [index, race] of RACES.entries()) {
+        const { served, faults } = await run(race, keys[index]!, servers)
+        outcomes.get(race)!.served.push(served)
+        outcomes.get(race)!.faults.push(...faults)
+        progress(`${race.name}: ${served} served`)
+      }
+      const fault = await auditFault(servers[0]!)
+      if (fault !== undefined) wrong.push(fault)
+    })
+  return [...outcomes].map(([{ name, served: covered }, { served, faults }]) =>
+    finding(
+      `Race over ${PROCESSES} processes: ${name}`,
+      `${RACERS * rounds} clients, ${covered} covered`,
+      `${[...new Set(served)].join(' or ')} served; book right`,
+      [...faults, ...wrong],
+    ),
+  )
 }
 
 const FLOWS = `{ "5_hour": ${COVERED}, "7_day": ${COVERED}, monthly: ${COVERED} }`
 
-const race = ({ config: own, setUp, served: covered }: Sum): Promise<{ served: number; faults: string[] }> =>
+const withRacers = (race: (servers: readonly Server[]) => Promise<void>): Promise<void> =>
   withSeveral(
     PROCESSES,
     (sandbox) =>
-      `${own}plans: { usdPerFlow: 1, tiers: { free: { usdPerMonth: 0, flows: ${FLOWS} } } }\n` +
+      `limits: { requestsPerMinute: ${PER_MINUTE} }\nbilling: { startingCredit: 1000, delay: 0s }\n` +
+      `plans: { usdPerFlow: 1, tiers: { free: { usdPerMonth: 0, flows: ${FLOWS} } } }\n` +
       providersAt(sandbox).replaceAll(/price: \{[^}]*\}/g, 'price: { prompt: 0, completion: 1000 }'),
-    async ({ servers }) => {
-      const key = await setUp(servers[0]!)
-      await Bun.sleep(2_500)
-      const statuses = await Promise.all(
-        Array.from({ length: RACERS }, async (_, index) => {
-          const response = await send(servers[index % PROCESSES]!, {
-            client: 'chat.completions',
-            provider: PROTOCOLS[index % 4]!,
-            stream: false,
-            text: '[[reply: Hello]] [[delay: 50ms]] [[usage: in=5 out=1000]]',
-            limit: 1_000,
-            key,
-          })
-          await response.text()
-          return response.status
-        }),
-      )
-      const served = statuses.filter((status) => status === 200).length
-      const faults: string[] = []
-      if (served !== covered) faults.push(`${served} were served, ${covered} are covered`)
-      const odd = statuses.find((status) => ![200, 402, 422, 429].includes(status))
-      if (odd !== undefined) faults.push(`one was answered ${odd}`)
-      const wrong = await auditFault(servers[0]!)
-      if (wrong !== undefined) faults.push(wrong)
-      return { served, faults }
-    },
+    ({ servers }) => race(servers),
+    { deadMs: ALIVE_MS },
   )
+
+async function run(
+  { served: covered }: Race,
+  key: string,
+  servers: readonly Server[],
+): Promise<{ served: number; faults: string[] }> {
+  const statuses = await Promise.all(
+    Array.from({ length: RACERS }, async (_, index) => {
+      const response = await send(servers[index % PROCESSES]!, {
+        client: 'chat.completions',
+        provider: PROTOCOLS[index % 4]!,
+        stream: false,
+        text: '[[reply: Hello]] [[delay: 50ms]] [[usage: in=5 out=1000]]',
+        limit: 1_000,
+        key,
+      })
+      await response.text()
+      return response.status
+    }),
+  )
+  const served = statuses.filter((status) => status === 200).length
+  const faults: string[] = []
+  if (served !== covered) faults.push(`${served} were served, ${covered} are covered`)
+  const odd = statuses.find((status) => ![200, 402, 422, 429].includes(status))
+  if (odd !== undefined) faults.push(`one was answered ${odd}`)
+  return { served, faults }
+}

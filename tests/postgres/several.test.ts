@@ -10,7 +10,7 @@ import {
   proveRollingRestart,
 } from '../../prove/scale.ts'
 import { runWith, type Server } from '../../prove/servers.ts'
-import { withSeveral } from '../../prove/several.ts'
+import { ALIVE_MS, withSeveral } from '../../prove/several.ts'
 import type { Finding } from '../../prove/table.ts'
 import { LATE_COMPILERS, program } from '../program.ts'
 
@@ -98,6 +98,7 @@ test(
         expect(await cheap(second!, 4)).toEqual([200, 200, 200, 200])
         expect(await cheap(first!, 4)).toEqual([200, 200, 200, 200])
       },
+      { deadMs: ALIVE_MS },
     ),
   PROOF_MS,
 )
