@@ -24,7 +24,7 @@ afterAll(() => {
   server.stop()
 })
 
-test('a connection of a pool that hangs is replaced', async () => {
+test.concurrent('a connection of a pool that hangs is replaced', async () => {
   const pool = new Pool({ url: proxy.url, connectMs: 5_000, statementMs: 100 }, 1)
   const one = (): Promise<unknown> => pool.one('SELECT 1 AS one')
   expect(await one()).toEqual({ one: 1 })
@@ -34,7 +34,7 @@ test('a connection of a pool that hangs is replaced', async () => {
   await pool.close()
 })
 
-test('a process whose connections hang reports on another one before others take over from it', async () => {
+test.concurrent('a process whose connections hang reports on another one before others take over from it', async () => {
   const url = await server.createDatabase('hanging')
   const options = { heartbeatMs: 500, deadMs: 6_000, version: 'test' }
   const begin = async (at: string): Promise<{ connection: Connection; processes: Processes }> => {
@@ -56,7 +56,7 @@ test('a process whose connections hang reports on another one before others take
   other.stop()
 })
 
-test('connections that hang when they begin to listen are closed', async () => {
+test.concurrent('connections that hang when they begin to listen are closed', async () => {
   const url = await server.createDatabase('listening')
   await migrate({ url, connectMs: 5_000, statementMs: 30_000 })
   const other = await startProxy(url)

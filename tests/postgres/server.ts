@@ -38,6 +38,8 @@ export type PostgresServer = {
 const START_ATTEMPTS = 40
 /** The longest that one attempt may take: a busy disk has to write the log again after a server was killed. */
 const START_SECONDS = 150
+/** A limit of tests and hooks that start a server. */
+export const WITH_START_MS = 180_000
 
 /** PostgreSQL refuses to run as root. */
 const USER = 65_534

@@ -5,7 +5,7 @@ import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { MIGRATIONS, versionOf } from '../../src/store/postgres/migrations.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
 import { closing, expectBalanced, idOf, topUp } from '../store/records.ts'
-import { type PostgresServer, startPostgres } from './server.ts'
+import { type PostgresServer, startPostgres, WITH_START_MS } from './server.ts'
 import { accountOf } from '../store/account.ts'
 
 /**
@@ -17,7 +17,7 @@ import { accountOf } from '../store/account.ts'
 let server: PostgresServer
 beforeAll(async () => {
   server = await startPostgres()
-})
+}, WITH_START_MS)
 afterAll(() => server.stop())
 
 const SERVES = { heartbeatMs: 200, deadMs: 60_000, version: 'test' }

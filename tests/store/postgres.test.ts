@@ -4,13 +4,13 @@ import { Connection } from '../../src/store/postgres/connection.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
-import { type PostgresServer, startPostgres } from '../postgres/server.ts'
+import { type PostgresServer, startPostgres, WITH_START_MS } from '../postgres/server.ts'
 import { failure } from './records.ts'
 
 let server: PostgresServer
 beforeAll(async () => {
   server = await startPostgres()
-})
+}, WITH_START_MS)
 afterAll(() => server.stop())
 
 test('processes that start at the same time make the schema once', async () => {
@@ -99,16 +99,20 @@ test('a text with U+0000 is read as it was written', async () => {
   await connection.close()
 })
 
-test('a write waits for a server that comes back, and is made once', async () => {
-  const url = await server.createDatabase('away')
-  const connection = new Connection({ url, connections: 4, patienceMs: 20_000 })
-  await migrate(connection.address)
-  await connection.run('CREATE TABLE things (id integer PRIMARY KEY)')
-  await connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (1)'))
-  server.kill()
-  const writing = connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (2)'))
-  await server.start()
-  await writing
-  expect(await connection.all('SELECT id FROM things ORDER BY id')).toEqual([{ id: 1 }, { id: 2 }])
-  await connection.close()
-})
+test(
+  'a write waits for a server that comes back, and is made once',
+  async () => {
+    const url = await server.createDatabase('away')
+    const connection = new Connection({ url, connections: 4, patienceMs: WITH_START_MS })
+    await migrate(connection.address)
+    await connection.run('CREATE TABLE things (id integer PRIMARY KEY)')
+    await connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (1)'))
+    server.kill()
+    const writing = connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (2)'))
+    await server.start()
+    await writing
+    expect(await connection.all('SELECT id FROM things ORDER BY id')).toEqual([{ id: 1 }, { id: 2 }])
+    await connection.close()
+  },
+  WITH_START_MS,
+)
