@@ -388,11 +388,13 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
       })
       store.watch(async () => void (second += 1))
       for (const [what, write] of WRITES) {
-        fails = true
-        const before = [first, second] as const
+        // A listener that fails is called again by the same loop, whatever has changed.
+        fails = what === WRITES[0]![0]
+        const [calls, before] = [fails ? 2 : 1, [first, second] as const]
         await write(other)
-        const isCalledAgain = (): boolean => first >= before[0] + 2 && second >= before[1] + 2
-        expect([what, await until(isCalledAgain)]).toEqual([what, true])
+        const isCalled = (): boolean => first >= before[0] + calls && second >= before[1] + calls
+        expect([what, await until(isCalled)]).toEqual([what, true])
+        if (!fails) continue
         fails = false
         const after = first
         expect(await until(() => first > after)).toBe(true)
