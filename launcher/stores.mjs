@@ -93,6 +93,7 @@ const ONCE = {
     'management/route',
     'management/slow-body',
     'management/usage',
+    'predictions/remote',
     'predictions/work',
     'reports/million',
     'routing/choose',
