@@ -201,6 +201,18 @@ test('records of a month are in its partition, and those of other times beside i
   expect((await ledger.findGeneration('a', ids[1]!))?.id).toBe(ids[1]!)
 })
 
+test('an hour whose sums differ from its records is found', async () => {
+  const url = await newDatabase()
+  const store = await PostgresStore.open({ url, connections: 4, patienceMs: 10_000 })
+  cleanups.push(() => store.close())
+  const { connection, ledger } = connect(url)
+  await ledger.closeGeneration(closing(1, 7n))
+  expect(await store.reports.wrongRollUps()).toEqual([])
+  await connection.run('UPDATE usage_hours SET bill = bill + 1')
+  const row = expect.stringMatching(/^the usage of /) as unknown
+  expect(await store.reports.wrongRollUps()).toMatchObject([{ row }])
+})
+
 test('sums of past hours are joined, and those of this hour stay with their processes', async () => {
   const url = await newDatabase()
   const all = await Promise.all(Array.from({ length: 3 }, () => connectProcess(url)))
