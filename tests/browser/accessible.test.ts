@@ -90,14 +90,20 @@ async function changeTo(page: Page, screen: CDPSession, { scheme, view }: Look):
 }
 
 describe.skipIf(!CAN_BROWSE)('accessibility of the console', () => {
+  let page: Page
+  let screen: CDPSession
+  beforeAll(async () => {
+    const opened = await signIn(browser, gateway, { bypassCSP: true })
+    page = opened.page
+    screen = await opened.context.newCDPSession(page)
+  }, 60_000)
+
   // Loading a page takes longer than looking at it, so each is loaded once, in one of the looks. A change to the dark
   // scheme changes colours alone.
   test.each(LOOKS.map(({ scheme, view }, index) => [scheme, view.width, index] as const))(
     'no rule is broken by pages that are loaded in %s at %i px and change to each other look',
     async (_scheme, _width, first) => {
       const looks = [...LOOKS.slice(first), ...LOOKS.slice(0, first)]
-      const { page, context } = await signIn(browser, gateway, { bypassCSP: true })
-      const screen = await context.newCDPSession(page)
       const found: string[] = []
       for (const [name, path, ready, tab] of PLACES.filter((_, index) => index % LOOKS.length === first)) {
         await changeTo(page, screen, looks[0]!)
@@ -115,16 +121,15 @@ describe.skipIf(!CAN_BROWSE)('accessibility of the console', () => {
         }
       }
       expect(found).toEqual([])
-      await context.close()
     },
     240_000,
   )
 
   test('the pages before a session break no rule', async () => {
-    const { page, context } = await browser.open(`${gateway.url}/console/enter`, { bypassCSP: true })
+    const { page, close } = await browser.open(`${gateway.url}/console/enter`, { bypassCSP: true })
     await page.getByRole('heading', { name: 'Sign in', level: 1 }).waitFor()
     expect(await violationsOn(page)).toEqual([])
     await picture(page, 'all-enter')
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -33,7 +33,7 @@ describe.skipIf(!CAN_BROWSE)('usage', () => {
       await complete('priced/one', `[[usage: ${usage}]]`)
     await complete('priced/two', '[[usage: in=10 out=10]]')
     // 1335 x 3 + 9 x 15 and 10 x 3 + 10 x 15 millionths.
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/usage' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/usage' })
     await page
       .getByRole('row', { name: /priced\/one/ })
       .getByTitle('0.00414 USD')
@@ -66,26 +66,26 @@ describe.skipIf(!CAN_BROWSE)('usage', () => {
     await page.locator('.request-line').first().waitFor()
     expect(await page.locator('.request-line').count()).toBe(1)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 })
 
 describe.skipIf(!CAN_BROWSE)('usage on a phone', () => {
   test('the cost of each model is seen without scrolling, and refused requests lead to their list', async () => {
     await complete('priced/unknown', 'hello')
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/usage', viewport: MOBILE })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/usage', viewport: MOBILE })
     const { x, width } = (await page.getByRole('columnheader', { name: 'Cost, USD' }).boundingBox())!
     expect(x + width).toBeLessThanOrEqual(MOBILE.width)
     await page.getByRole('link', { name: 'refused requests' }).click()
     await page.getByText('outcome: refused').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })
 
 describe.skipIf(!CAN_BROWSE)('the playground', () => {
   test('an answer comes by keyboard alone, with reasoning, tool call, wire and code', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.keyboard.press('g')
     await page.keyboard.press('p')
     await prompt(page).waitFor()
@@ -109,13 +109,13 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     expect(await code.textContent()).toContain('[[reply: Hello there]]')
     expect(await page.content()).not.toContain('sk-ai-v1-')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test.each(['Responses', 'Messages', 'generateContent'])(
     '%s is spoken, and explained',
     async (protocol) => {
-      const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
+      const { page, close, faults } = await signIn(browser, gateway, { path: '/playground' })
       await page.getByRole('combobox', { name: 'Protocol' }).click()
       await page.getByRole('option', { name: protocol }).click()
       await prompt(page).fill('[[reply: In other words]]')
@@ -130,13 +130,13 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
       await explained.getByText('[[error: 429 slow down]]', { exact: false }).waitFor()
       await picture(page, `playground-explain-${protocol}`)
       expect(faults).toEqual([])
-      await context.close()
+      await close()
     },
     90_000,
   )
 
   test('models are compared, edited JSON rules, and a link has the request without key and answer', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, context, close, faults } = await signIn(browser, gateway)
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await page.goto(`${gateway.url}/console/playground`)
     await page.getByRole('button', { name: 'Compare' }).click()
@@ -161,11 +161,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     expect(await other.getByLabel('Body of the request').inputValue()).toContain('edited')
     await other.waitForURL(/playground$/)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('a long body is cut into lines beside the page, and only those that are seen are on it', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/playground' })
     await page.getByRole('tab', { name: 'JSON' }).click()
     const messages = Array.from({ length: 4000 }, (_, index) => ({ role: 'user', content: `number ${index}` }))
     await page.getByLabel('Body of the request').fill(JSON.stringify({ model: 'sandbox/chat', messages }))
@@ -176,11 +176,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     expect(await page.locator('.json-line').nth(2).textContent()).toBe('  "messages": [')
     expect(await page.locator('.json-line').count()).toBeLessThan(100)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('an image of an answer is shown; one at an address of another host is not loaded', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground?model=sandbox/image' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/playground?model=sandbox/image' })
     await prompt(page).fill('a red fox')
     await page.getByRole('button', { name: 'Send' }).click()
     const image = column(page, 'sandbox/image').getByRole('img', { name: 'Made by the model' })
@@ -196,11 +196,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await column(page, 'sandbox/chat').getByText(url).waitFor()
     expect(await page.getByRole('img', { name: 'Made by the model' }).count()).toBe(0)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('a request that is refused leads to its page, and to what can be done', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground?model=acme/none' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/playground?model=acme/none' })
     await prompt(page).fill('hello')
     await page.getByRole('button', { name: 'Explain' }).click()
     await page.getByText('The page Models lists those that are on.').waitFor()
@@ -209,11 +209,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await column(page, 'acme/none').getByRole('link', { name: 'Request', exact: true }).click()
     await page.getByRole('link', { name: 'See the models' }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('a stream that hangs can be stopped', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, {
+    const { page, close, faults } = await signIn(browser, gateway, {
       path: '/playground',
       viewport: MOBILE,
       scheme: 'dark',
@@ -226,14 +226,14 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await column(page, 'sandbox/chat').getByText('stopped').waitFor()
     await picture(page, 'playground-mobile-dark')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 })
 
 describe.skipIf(!CAN_BROWSE)('the book', () => {
   test('it adds up to zero, its postings lead to requests, and the audit says that it is right', async () => {
     await complete('priced/one', '[[usage: in=1000 out=10]]')
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/book' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/book' })
     await page
       .getByRole('row', { name: /^Together/ })
       .getByTitle('0 USD', { exact: true })
@@ -245,6 +245,6 @@ describe.skipIf(!CAN_BROWSE)('the book', () => {
     await page.getByRole('link', { name: 'request', exact: true }).first().click()
     await page.getByText('Answered by sandbox', { exact: false }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 })

@@ -31,7 +31,7 @@ const column = (page: Page, name: string) => page.getByRole('region', { name, ex
 
 describe.skipIf(!CAN_BROWSE)('bodies', () => {
   test('from a request without them to those of the next, and away again', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await openBodies(page, await send('before'))
     await page.getByText('None are stored: capture was off').waitFor()
     await page.getByRole('link', { name: 'Capture the next requests of this key' }).click()
@@ -70,11 +70,11 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Stop capturing' }).click()
     await strip.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('of all keys and accounts are captured for a time, and no longer', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.getByRole('link', { name: 'Settings', exact: true }).click()
     const panel = page.getByRole('region', { name: 'Bodies' })
     await panel.getByRole('button', { name: 'Capture' }).click()
@@ -85,11 +85,11 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
     await panel.getByRole('button', { name: 'Capture' }).waitFor()
     await page.getByRole('link', { name: 'all keys and accounts' }).waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('the playground shows the wire of both sides of its own request', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/playground' })
     await page.getByRole('button', { name: /^Send/ }).first().click()
     await page
       .getByText(/tokens/)
@@ -100,11 +100,11 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
     await column(page, 'Provider answered').getByText('HTTP 200').waitFor()
     await picture(page, 'playground-wire')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('what they contain is text and nothing else, also on a phone', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/accounts/default', viewport: MOBILE })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/accounts/default', viewport: MOBILE })
     await page.getByRole('combobox', { name: 'Time' }).click()
     await page.getByRole('option', { name: 'for good' }).click()
     await page.getByRole('combobox', { name: 'Capture' }).click()
@@ -121,6 +121,6 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
     expect(Number(await page.evaluate('document.documentElement.scrollWidth'))).toBeLessThanOrEqual(MOBILE.width)
     await picture(page, 'bodies-mobile')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -7,7 +7,7 @@ import { chromium as playwright } from 'playwright-core'
 import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
 import { alone } from '../../console/build.ts'
 import type { Role } from '../../src/accounts/roles.ts'
-import { beside, signedIn } from '../management/browser.ts'
+import { signedIn } from '../management/browser.ts'
 
 const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
@@ -64,8 +64,6 @@ export async function buildConsole(): Promise<void> {
 export type View = {
   viewport?: { width: number; height: number }
   scheme?: 'light' | 'dark'
-  scale?: number
-  timezoneId?: string
   /** For tools that inject scripts, such as axe. Violations are not found then. */
   bypassCSP?: boolean
   /** The cookie of a session. */
@@ -77,10 +75,12 @@ export type Opened = {
   context: BrowserContext
   /** What the page did that it must not: violations of its policy, errors, calls of other hosts. */
   faults: string[]
+  /** Ends the use of the page. */
+  close(): Promise<void>
 }
 
 export type BrowserTools = {
-  /** A page of a context of its own, without cookies. */
+  /** A page that has neither cookies nor other pages beside it. */
   open(url: string, view?: View): Promise<Opened>
 }
 
@@ -95,36 +95,63 @@ export function useBrowser(): BrowserTools {
     if (browser?.isConnected() !== true)
       browser = await playwright.launch({ executablePath: await chromiumPath(), args: ARGUMENTS })
   }, START_MS)
-  // Contexts of tests that failed.
   afterAll(async () => {
+    left.length = 0
     for (const context of browser?.contexts() ?? []) await context.close()
   })
   return {
-    async open(
-      url,
-      {
-        viewport = DESKTOP,
-        scheme = 'light',
-        scale = 1,
-        timezoneId = 'Europe/Berlin',
-        bypassCSP = false,
-        cookie = '',
-      } = {},
-    ) {
-      const options = { viewport, deviceScaleFactor: scale, colorScheme: scheme, timezoneId, bypassCSP } as const
-      const context = await browser!.newContext({ ...options, locale: 'en-GB', reducedMotion: 'reduce' })
-      context.setDefaultTimeout(WAIT_MS)
+    async open(url, { viewport = DESKTOP, scheme = 'light', bypassCSP = false, cookie = '' } = {}) {
+      const { origin } = new URL(url)
+      const index = left.findIndex((one) => one.origin === origin && one.bypassCSP === bypassCSP)
+      const used = index < 0 ? await newPage(origin, bypassCSP) : left.splice(index, 1)[0]!
+      const { page, context, faults } = used
+      faults.length = 0
+      await page.setViewportSize(viewport)
+      await page.emulateMedia({ colorScheme: scheme })
       const [, name, value] = /^(.*?)=(.*)$/.exec(cookie) ?? []
       if (name !== undefined && value !== undefined)
-        await context.addCookies([{ name, value, url: new URL(url).origin, httpOnly: true, sameSite: 'Strict' }])
-      const page = await context.newPage()
-      const faults: string[] = []
-      watch(page, new URL(url).origin, faults)
+        await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: 'Strict' }])
       await page.goto(url)
-      return { page, context, faults }
+      return { page, context, faults, close: () => leave(used) }
     },
   }
 }
+
+type Reusable = { origin: string; bypassCSP: boolean; page: Page; context: BrowserContext; faults: string[] }
+
+/**
+ * Pages that tests have left. The next test goes on in one of them, because a new context has a new process, which
+ * compiles all scripts again: that takes twice the CPU of a load.
+ */
+const left: Reusable[] = []
+
+async function newPage(origin: string, bypassCSP: boolean): Promise<Reusable> {
+  const fixed = { timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce' } as const
+  const context = await browser!.newContext({ ...fixed, viewport: DESKTOP, bypassCSP })
+  context.setDefaultTimeout(WAIT_MS)
+  const page = await context.newPage()
+  const faults: string[] = []
+  watch(page, origin, faults)
+  return { origin, bypassCSP, page, context, faults }
+}
+
+/** A path without a page. The browser keeps the process for one of the same server; it would not for `about:blank`. */
+const EMPTY = '/console/assets/none'
+
+/** Leaves nothing of a test that its next one could see. The page stops asking its server. */
+async function leave(used: Reusable): Promise<void> {
+  const { origin, page, context } = used
+  for (const other of context.pages()) if (other !== page) await other.close()
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
+  await page.evaluate('localStorage.clear(), sessionStorage.clear()')
+  await page.goto(`${origin}${EMPTY}`)
+  await page.mouse.move(0, 0)
+  await context.clearCookies()
+  await context.clearPermissions()
+  left.push(used)
+}
+
+let owners = 0
 
 /**
  * A page on which a new owner of the installation is signed in. It shows Home, or is still loading `path` of the
@@ -135,9 +162,9 @@ export async function signIn(
   gateway: { url: string; data: string },
   { path = '/', ...view }: View & { path?: string } = {},
 ): Promise<Opened> {
-  const others = await beside(gateway.data, ({ users }) => users.list())
+  owners += 1
   const roles: Role[] = [{ scope: 'installation', role: 'owner' }]
-  const { cookie } = await signedIn(gateway, `Owner ${others.length + 1}`, roles)
+  const { cookie } = await signedIn(gateway, `Owner ${owners}`, roles)
   const opened = await browser.open(`${gateway.url}/console${path}`, { ...view, cookie })
   if (path === '/') await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
   return opened

@@ -22,7 +22,7 @@ const inviteFor = (name: string, role: 'viewer' | 'admin'): Promise<string> =>
 describe.skipIf(!CAN_BROWSE)('entering the console', () => {
   test('the first link makes an owner, leaves the address, and does not open twice', async () => {
     const link = await firstLink(gateway.data)
-    const { page, context, faults } = await browser.open(enterWith(link))
+    const { page, context, close, faults } = await browser.open(enterWith(link))
     await heading(page, 'Welcome to Sluice').waitFor()
     expect(page.url()).toBe(console_('/enter'))
     await picture(page, 'enter-first')
@@ -33,18 +33,18 @@ describe.skipIf(!CAN_BROWSE)('entering the console', () => {
     await page.goBack()
     expect(page.url()).not.toContain(link)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
 
     const again = await browser.open(enterWith(link))
     await heading(again.page, 'This link does not open anything').waitFor()
     await again.page.getByRole('alert').waitFor()
     await picture(again.page, 'enter-used')
     expect(again.faults).toEqual([])
-    await again.context.close()
+    await again.close()
   }, 60_000)
 
   test('an invite asks for a name and a password, with which its person signs in again after leaving', async () => {
-    const { page, context, faults } = await browser.open(enterWith(await inviteFor('Vera', 'viewer')))
+    const { page, context, close, faults } = await browser.open(enterWith(await inviteFor('Vera', 'viewer')))
     await heading(page, /You are invited|Welcome back/).waitFor()
     await picture(page, 'enter-invite')
     await page.getByRole('button', { name: /Join|Sign in/ }).click()
@@ -56,11 +56,11 @@ describe.skipIf(!CAN_BROWSE)('entering the console', () => {
     await page.goto(console_('/keys'))
     await heading(page, 'Sign in').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a session that ends within a form asks for a new one, and the form goes on', async () => {
-    const { page, context, faults } = await browser.open(enterWith(await inviteFor('Adam', 'admin')))
+    const { page, context, close, faults } = await browser.open(enterWith(await inviteFor('Adam', 'admin')))
     await page.getByRole('button', { name: /Join|Sign in/ }).click()
     await heading(page, 'Home').waitFor()
     await page.goto(console_('/keys?make=1'))
@@ -76,6 +76,6 @@ describe.skipIf(!CAN_BROWSE)('entering the console', () => {
     await page.getByRole('button', { name: 'continue' }).click()
     await page.getByText('I have copied it').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -26,7 +26,7 @@ afterAll(() => gateway.stop())
 
 describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
   test('it says since when, keeps what it had, and goes on when the server is back', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.getByText('No requests in this range').waitFor()
     const strip = page.getByRole('status').filter({ hasText: 'The server does not answer.' })
     expect(await strip.count()).toBe(0)
@@ -39,19 +39,19 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     await page.unroute('**/v1/management/**')
     await strip.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('a first question that is not answered says so beside its place', async () => {
-    const { page, context } = await signIn(browser, gateway)
+    const { page, close } = await signIn(browser, gateway)
     await page.route('**/v1/management/usage*', (route) => route.abort())
     await page.goto(`${gateway.url}/console/usage`)
     await page.getByRole('status').filter({ hasText: 'The server does not answer. The page tries again.' }).waitFor()
-    await context.close()
+    await close()
   }, 90_000)
 
   test('an error has its advice, and a button that fits on a phone', async () => {
-    const { page, context } = await signIn(browser, gateway, { path: '/requests/none', viewport: MOBILE })
+    const { page, close } = await signIn(browser, gateway, { path: '/requests/none', viewport: MOBILE })
     const fault = page.getByRole('alert').filter({ hasText: 'No such request.' })
     await fault.getByText('It was deleted, is older than what is kept', { exact: false }).waitFor()
     const isWhole = `(() => {
@@ -60,11 +60,11 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     })()`
     expect(await page.evaluate(isWhole)).toBe(true)
     await picture(page, 'request-none-mobile')
-    await context.close()
+    await close()
   }, 90_000)
 
   test('a script that is gone takes the place of its part alone', async () => {
-    const { page, context } = await signIn(browser, gateway)
+    const { page, close } = await signIn(browser, gateway)
     await page.route('**/assets/time-chart-*.js', (route) => route.abort())
     await page.goto(`${gateway.url}/console`)
     await page.getByText('Load the page again', { exact: false }).waitFor()
@@ -72,6 +72,6 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     await page.unroute('**/assets/time-chart-*.js')
     await page.getByRole('button', { name: 'Retry' }).click()
     await page.getByText('No requests in this range').waitFor()
-    await context.close()
+    await close()
   }, 90_000)
 })

@@ -27,9 +27,7 @@ async function settled(page: Page): Promise<void> {
 
 describe.skipIf(!CAN_BROWSE)('the first steps in the console', () => {
   test('an answer of the sandbox is three clicks from the first link', async () => {
-    const { page, context, faults } = await browser.open(
-      `${gateway.url}/console/enter#${await firstLink(gateway.data)}`,
-    )
+    const { page, close, faults } = await browser.open(`${gateway.url}/console/enter#${await firstLink(gateway.data)}`)
     await page.getByLabel('Your name').fill('Olivia Owner')
     await page.getByRole('button', { name: 'Become the owner' }).click()
     await page.getByRole('heading', { name: 'First steps' }).waitFor()
@@ -44,14 +42,14 @@ describe.skipIf(!CAN_BROWSE)('the first steps in the console', () => {
     await page.getByRole('link', { name: 'Requests', exact: true }).click()
     await page.getByText('sandbox/').first().waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('each page asks at most four questions, and draws few elements', async () => {
     const owner = await signedIn(gateway, 'Other owner', [{ scope: 'installation', role: 'owner' }])
     for (const id of PROVIDERS)
       expect((await owner.change('PUT', `/providers/${id}/key`, { key: `test-${id}-0123456789` })).status).toBe(204)
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await settled(page)
     const over: string[] = []
     for (const name of PAGES) {
@@ -71,6 +69,6 @@ describe.skipIf(!CAN_BROWSE)('the first steps in the console', () => {
     }
     expect(over).toEqual([])
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 })

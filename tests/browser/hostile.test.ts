@@ -40,7 +40,7 @@ async function send(payload: string): Promise<void> {
 describe.skipIf(!CAN_BROWSE)('hostile texts', () => {
   test('they are text on every page: no script runs, nothing outside is called, no policy is violated', async () => {
     for (const payload of PAYLOADS) await send(payload)
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     const isUntouched = async (): Promise<void> =>
       expect(await page.evaluate('[typeof window.hacked, document.scripts.length]')).toEqual(['undefined', scripts])
     await page.goto(`${gateway.url}/console/requests?columns=time,model,provider,account,key,client,api,outcome,finish`)
@@ -69,6 +69,6 @@ describe.skipIf(!CAN_BROWSE)('hostile texts', () => {
     await page.getByRole('alert').waitFor()
     await isUntouched()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 120_000)
 })

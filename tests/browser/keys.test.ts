@@ -25,7 +25,7 @@ const complete = (key: string, model = 'sandbox/chat'): Promise<Response> =>
 
 describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   test('a key is copied where the page has no right to the clipboard', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
     await page.getByRole('button', { name: 'Make the key' }).click()
     const text = (await page.getByLabel('key', { exact: true }).textContent())!.trim()
     await page.getByRole('button', { name: 'Copy key' }).focus()
@@ -36,11 +36,11 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await page.keyboard.press('Control+v')
     expect(await page.getByLabel('Filter keys').inputValue()).toBe(text)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a key is made by keyboard alone, its text is shown once, and works', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.keyboard.press('g')
     await page.keyboard.press('k')
     await page.getByRole('heading', { name: 'Keys', level: 1 }).waitFor()
@@ -71,11 +71,11 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     )
     expect(stored).not.toContain(text)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a limit is raised from the sheet of a key, and a revoked key is refused', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
     await page.getByLabel('Name', { exact: true }).fill('limited')
     await page.getByText('Limits, models, expiry').click()
     await page.getByLabel('Spending limit, USD').fill('0.5')
@@ -107,14 +107,14 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await page.getByLabel('Show revoked').check({ force: true })
     await page.getByRole('row', { name: /limited.*revoked/ }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('the usage of a key is of this key alone, and leads to its requests', async () => {
     const { id, text } = (await owner.post('/keys', { kind: 'pay-as-you-go', account: 'default', name: 'one of two' }))
       .json as { id: string; text: string }
     for (const key of [gateway.key, text]) expect((await complete(key)).status).toBe(200)
-    const { page, context, faults } = await signIn(browser, gateway, { path: `/keys/${id}` })
+    const { page, close, faults } = await signIn(browser, gateway, { path: `/keys/${id}` })
     await page.getByRole('link', { name: 'Usage of this key' }).click()
     const sum = page.getByRole('row', { name: /^All/ }).getByRole('cell').nth(1)
     await page.getByRole('button', { name: 'Remove the filter Key: one of two' }).waitFor()
@@ -124,11 +124,11 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await page.getByRole('row', { name: /^All [2-9]/ }).waitFor()
     expect(page.url()).not.toContain(id)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a refused value is said at its field, and the form stays', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1', viewport: MOBILE })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1', viewport: MOBILE })
     await page.getByLabel('Name', { exact: true }).fill('phone')
     await page.getByText('Limits, models, expiry').click()
     await page.getByRole('combobox', { name: 'Models' }).fill('no!model')
@@ -137,6 +137,6 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await picture(page, 'keys-make-refused-mobile')
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('phone')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

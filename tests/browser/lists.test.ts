@@ -27,7 +27,7 @@ const goTo = async (page: Page, path: string): Promise<void> => {
 
 describe.skipIf(!CAN_BROWSE)('lists that are longer than a page of the API', () => {
   test('every account can be chosen, and every key is found', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await goTo(page, '/accounts')
     const last = accounts.at(-1)!
     await page.getByRole('row').filter({ hasText: last.name }).first().waitFor()
@@ -42,11 +42,11 @@ describe.skipIf(!CAN_BROWSE)('lists that are longer than a page of the API', () 
     await page.getByRole('button', { name: 'key 0', exact: true }).waitFor()
     expect(await page.getByRole('row').count()).toBe(2)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('the change log of another account begins with its first page', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await goTo(page, '/people?show=changes')
     await page.getByRole('button', { name: 'Next' }).click()
     await page.getByRole('button', { name: 'Back' }).and(page.locator(':enabled')).waitFor()
@@ -55,13 +55,13 @@ describe.skipIf(!CAN_BROWSE)('lists that are longer than a page of the API', () 
     await page.getByRole('row', { name: /account.create/ }).waitFor()
     expect(await page.getByRole('alert').count()).toBe(0)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })
 
 describe.skipIf(!CAN_BROWSE)('the address of a page', () => {
   test('one step back closes what a click on a name has opened', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     for (const [path, name] of [
       ['/accounts', 'default'],
       ['/people', 'Owner'],
@@ -74,11 +74,11 @@ describe.skipIf(!CAN_BROWSE)('the address of a page', () => {
       await page.getByRole('dialog').waitFor({ state: 'detached' })
     }
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('models are filtered by it, also by the palette, and all are shown again in its account', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await goTo(page, `/models?provider=sandbox&account=${accounts[0]!.id}`)
     await page.keyboard.press('Control+k')
     await page.getByRole('textbox', { name: 'Search' }).fill('sandbox/gemini')
@@ -89,6 +89,6 @@ describe.skipIf(!CAN_BROWSE)('the address of a page', () => {
     await page.getByRole('button', { name: /show all/ }).click()
     await page.waitForURL(({ search }) => search === `?account=${accounts[0]!.id}`)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -58,7 +58,7 @@ async function opened() {
 
 describe.skipIf(!CAN_BROWSE)('the live list', () => {
   test('a flood of requests keeps it small, and its last one is shown', async () => {
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     const sent = flood(1200, 'last-of-flood/1')
     let isOver = false
     void sent.then(() => {
@@ -75,12 +75,12 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
     await expectWithinBudget(page)
     await picture(page, 'requests-flood')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 180_000)
 
   test('scrolling draws the list alone, new rows wait above it, and a click shows them', async () => {
     await flood(400, 'before/1')
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     await rowOf(page, 'before/1').waitFor()
     await page.evaluate(`
       window.outside = []
@@ -112,11 +112,11 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
     await page.getByRole('button', { name: /^\d+ new$/ }).click()
     await rowOf(page, 'while-away/1').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 180_000)
 
   test('without its stream it says so, and shows what it missed when the stream is back', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     let isDown = true
     await page.route('**/requests/stream*', (route) => (isDown ? route.abort() : route.continue()))
     await page.goto(`${gateway.url}/console/requests`)
@@ -128,11 +128,11 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
     await complete('online/1')
     await rowOf(page, 'online/1').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 180_000)
 
   test('a page of activity asks at most four questions', async () => {
-    const { page, context } = await signIn(browser, gateway)
+    const { page, close } = await signIn(browser, gateway)
     for (const path of ['requests', 'usage', 'book']) {
       const asked: string[] = []
       const listen = (request: { url(): string }): void => {
@@ -147,6 +147,6 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
       expect(new Set(asked).size).toBeGreaterThan(0)
       expect(new Set(asked).size).toBeLessThanOrEqual(4)
     }
-    await context.close()
+    await close()
   }, 120_000)
 })

@@ -11,7 +11,7 @@ afterAll(() => gateway.stop())
 
 describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
   test('a person gets access to an account by a link, sees what is theirs, and loses it', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.getByRole('link', { name: 'People' }).click()
     await page.getByRole('button', { name: 'Invite' }).click()
     await page.getByLabel('Name').fill('Mia Member')
@@ -47,12 +47,12 @@ describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
     await member.page.reload()
     await member.page.getByRole('heading', { name: 'Sign in', level: 1 }).waitFor()
     expect([...faults, ...member.faults]).toEqual([])
-    await member.context.close()
-    await context.close()
+    await member.close()
+    await close()
   }, 90_000)
 
   test('credit is posted once, and the balance is that of the account', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.getByRole('link', { name: 'Accounts' }).click()
     await page.getByRole('button', { name: 'default' }).click()
     const sheet = page.getByRole('dialog', { name: 'default' })
@@ -69,6 +69,6 @@ describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
     await page.getByRole('button', { name: 'Make the account' }).click()
     await page.getByRole('dialog', { name: 'team' }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -17,7 +17,7 @@ afterAll(() => gateway.stop())
 
 describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
   test('the sandbox is tested, and a key switches another provider on and off without being shown', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await page.getByRole('link', { name: 'Providers', exact: true }).click()
     const sandbox = page.getByRole('region', { name: 'Sandbox' })
     await sandbox.getByRole('button', { name: 'Test' }).click()
@@ -38,17 +38,17 @@ describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
     await provider.getByRole('button', { name: 'Remove the key' }).click()
     await provider.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('on a phone the key of a provider is set without scrolling sideways', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/providers', viewport: MOBILE })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/providers', viewport: MOBILE })
     const button = page.getByRole('button', { name: 'Set key of Groq' })
     await button.scrollIntoViewIfNeeded()
     const table = page.getByRole('group', { name: 'Providers that are off' })
     expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0)
     await page.getByText('set GROQ_API_KEY').locator('visible=true').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -37,7 +37,7 @@ async function opened(query = '', view = {}) {
 
 describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
   test('a request appears when it begins, and changes when it ends', async () => {
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     await page.locator('.live[data-state=open]').waitFor()
     const sent = complete('[[delay: 1500ms]] [[error: 529 too busy]]')
     await rows(page).filter({ hasText: 'open' }).first().waitFor()
@@ -52,24 +52,24 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     expect(await sheet(page).getByRole('listitem').count()).toBeGreaterThan(0)
     await picture(page, 'requests-failed')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('its usual columns fit into a page of any width', async () => {
     await complete('too wide?', { model: 'no/such' })
-    const { page, context } = await opened()
+    const { page, close } = await opened()
     await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
     for (const width of [1440, 1280, 1277, 1276, 1100, 1024, 981, 980, 768, 721]) {
       await page.setViewportSize({ width, height: 800 })
       await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
       await waitUntil(page, `innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)
     }
-    await context.close()
+    await close()
   }, 60_000)
 
   test('by keyboard: find, move, open, step, copy, close', async () => {
     const ids = [(await complete('one')).id, (await complete('two')).id]
-    const { page, context, faults } = await opened()
+    const { page, context, close, faults } = await opened()
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await rows(page).nth(1).waitFor()
     await page.keyboard.press('j')
@@ -92,12 +92,12 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await page.keyboard.type(`the client showed "id": "${ids[1]}"`)
     await sheet(page).getByText(ids[1]!.slice(-12), { exact: false }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('an id in any form is found by the palette, and the request has a page of its own', async () => {
     const { id } = await complete('find me')
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     await page.keyboard.press('Control+k')
     await page.getByRole('textbox', { name: 'Search' }).fill(id.replace('chatcmpl-', ''))
     await page.getByText('Open this request').first().click()
@@ -111,13 +111,13 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await page.getByRole('alert').waitFor()
     await picture(page, 'request-unknown')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a click on a value filters by it, with Alt it is left out, and the filters are in the URL', async () => {
     await complete('x', { agent: 'alpha/1' })
     await complete('x', { agent: 'beta/2' })
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     const cell = (text: string) => rows(page).locator('.cell-value', { hasText: text }).first()
     await cell('alpha/1').click()
     await page.waitForURL(/client=alpha/)
@@ -139,13 +139,13 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await page.keyboard.press('Escape')
     await picture(page, 'requests-filtered')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a click on a word of the outcome filters by what it says', async () => {
     await complete('[[no-usage]] counted here')
     await complete('x', { model: 'no/such' })
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     const word = (text: string) => rows(page).locator('.cell-value', { hasText: text }).first()
     await word('model_not_found').click()
     await page.waitForURL(({ search }) => search === '?code=model_not_found')
@@ -158,12 +158,12 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await page.waitForURL(({ search }) => search === '?estimated=false')
     await rows(page).filter({ hasText: 'estimated' }).first().waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('all rows of the filters are exported', async () => {
     await complete('x', { agent: 'exported/1' })
-    const { page, context, faults } = await opened('?client=exported/1')
+    const { page, close, faults } = await opened('?client=exported/1')
     await rows(page).first().waitFor()
     for (const [name, line] of [
       ['CSV', 'exported/1'],
@@ -177,12 +177,12 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
       expect(text).not.toContain('tests/1.0')
     }
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a narrow screen has rows of two lines, and details over the whole of it', async () => {
     await complete('narrow')
-    const { page, context, faults } = await opened('', { viewport: MOBILE, scheme: 'dark' })
+    const { page, close, faults } = await opened('', { viewport: MOBILE, scheme: 'dark' })
     await rows(page).first().waitFor()
     await picture(page, 'requests-mobile-dark')
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(MOBILE.width)
@@ -193,13 +193,13 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     expect((await sheet(page).boundingBox())?.width).toBe(MOBILE.width)
     await picture(page, 'request-mobile-dark')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })
 
 describe.skipIf(!CAN_BROWSE)('a refusal', () => {
   test('leads to the limit that it was for', async () => {
-    const { page, context, faults } = await opened()
+    const { page, close, faults } = await opened()
     await page.goto(`${gateway.url}/console/keys?make=1`)
     await page.getByLabel('Name', { exact: true }).fill('poor')
     await page.getByText('Limits, models, expiry').click()
@@ -219,6 +219,6 @@ describe.skipIf(!CAN_BROWSE)('a refusal', () => {
     await page.getByText('of 5.00').first().waitFor()
     expect((await complete('fine now', { key, model: 'priced/one' })).status).toBe(200)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

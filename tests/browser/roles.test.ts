@@ -40,13 +40,13 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
       .getByRole('row', { name: /session.begin/ })
       .first()
       .waitFor()
-    await viewer.context.close()
+    await viewer.close()
     const member = await signInAs('Mia', [{ scope: accounts[0]!.id, role: 'member' }])
     await goTo(member.page, '/people?show=changes')
     await member.page.getByRole('button', { name: /^Mia/ }).waitFor()
     expect(await member.page.getByText('Change log').count()).toBe(0)
     expect(member.faults).toEqual([])
-    await member.context.close()
+    await member.close()
   }, 60_000)
 
   test('a member reads which page the role leaves out, and that lists have requests of own keys alone', async () => {
@@ -56,19 +56,19 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
       body: JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: '[[error: 400 wrong]]' }] }),
     })
     expect(failed.status).toBe(400)
-    const { page, context, faults } = await signInAs('Max', [{ scope: accounts[0]!.id, role: 'member' }])
+    const { page, close, faults } = await signInAs('Max', [{ scope: accounts[0]!.id, role: 'member' }])
     await page.getByText('No request of your keys has failed').waitFor()
     await page.goto(`${gateway.url}/console/settings`)
     await page.getByText('Your role does not include the page Settings').waitFor()
     await page.goto(`${gateway.url}/console/nowhere`)
     await page.getByText('There is no such page').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('the playground and new keys are of an account in which their user may make keys', async () => {
     const [seen, used] = [accounts[0]!, accounts.at(-1)!]
-    const { page, context, faults } = await signInAs('Paul', [
+    const { page, close, faults } = await signInAs('Paul', [
       { scope: seen.id, role: 'viewer' },
       { scope: used.id, role: 'member' },
     ])
@@ -84,6 +84,6 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
     await dialog.getByRole('button', { name: 'Make the key' }).click()
     await page.getByRole('button', { name: 'I have copied it' }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })

@@ -20,7 +20,7 @@ const open = (page: Page, name: string): Promise<void> => page.getByRole('link',
 
 describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
   test('a provider and a model are set up, refused at the field, changed and removed', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await open(page, 'Providers')
     await page.getByRole('button', { name: 'Add a provider' }).click()
     const form = page.getByRole('dialog')
@@ -61,11 +61,11 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
     await page.getByRole('region', { name: 'Acme Ltd' }).getByText('...abcd').waitFor()
     await picture(page, 'provider-set')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test('each setting is named once, and found by a part of its name', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { path: '/settings' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/settings' })
     const names = page.getByRole('table').getByRole('row')
     await names.filter({ hasText: 'routing.strategy' }).waitFor()
     expect(await names.filter({ hasText: 'timeouts.idle' }).count()).toBe(1)
@@ -75,11 +75,11 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
     expect(await names.filter({ hasText: 'routing.hedge' }).count()).toBe(1)
     await page.getByText('No setting has this name').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a setting and a plan are changed by keyboard alone', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await open(page, 'Settings')
     const table = page.getByRole('table').first()
     await table.getByRole('row', { name: 'timeouts.idle' }).getByText('test-config.yaml:2').waitFor()
@@ -109,7 +109,7 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
     await page.getByRole('row', { name: /team 7\.00/ }).waitFor()
     await picture(page, 'plan-set')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 90_000)
 
   test.each([
@@ -119,7 +119,7 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
     'axe finds nothing in the forms, %s',
     async (scheme, viewport) => {
       const view = { scheme, bypassCSP: true, ...(viewport === undefined ? {} : { viewport }) }
-      const { page, context } = await signIn(browser, gateway, view)
+      const { page, close } = await signIn(browser, gateway, view)
       for (const [path, button] of [
         ['providers', 'Add a provider'],
         ['models', 'Add a model'],
@@ -132,7 +132,7 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
         expect([path, await violationsOn(page)]).toEqual([path, []])
         await picture(page, `form-${path}-${scheme}`)
       }
-      await context.close()
+      await close()
     },
     90_000,
   )

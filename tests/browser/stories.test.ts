@@ -79,9 +79,7 @@ const sheet = (page: Page) => page.getByRole('complementary', { name: 'Request' 
 
 describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
   test('the first person becomes the owner and gets an answer', async () => {
-    const { page, context, faults } = await browser.open(
-      `${gateway.url}/console/enter#${await firstLink(gateway.data)}`,
-    )
+    const { page, close, faults } = await browser.open(`${gateway.url}/console/enter#${await firstLink(gateway.data)}`)
     await page.getByLabel('Your name').waitFor()
     await tabTo(page, page.getByLabel('Your name'))
     await page.keyboard.type('Olivia Owner')
@@ -94,11 +92,11 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
       .first()
       .waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a key is made and its snippet chosen; the page says that the first request was answered', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'k', 'Keys')
     await press(page, button(page, 'Make a key').first())
     await page.getByRole('dialog', { name: 'Make a key' }).waitFor()
@@ -115,11 +113,11 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await press(page, button(made, 'I have copied it'))
     await made.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a request is watched, opened, and found again by its id from another page', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'r', 'Requests')
     await page.locator('.live[data-state=open]').waitFor()
     const sent = complete('[[delay: 1500ms]] [[error: 529 too busy]]')
@@ -145,14 +143,14 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await page.keyboard.press('Enter')
     await sheet(page).getByText('Sandbox answered 529', { exact: false }).waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('spend by model, key and day is what the book has', async () => {
     await complete('[[usage: in=1001 out=7]]', { model: 'priced/one' })
     // 1001 x 3 + 7 x 15 millionths.
     const cost = '0.003108 USD'
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'u', 'Usage')
     await page
       .getByRole('row', { name: /priced\/one/ })
@@ -171,11 +169,11 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
       .first()
       .waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('two models are compared on one prompt', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'p', 'Playground')
     await press(page, button(page, 'Compare'))
     await tabTo(page, page.getByRole('combobox', { name: 'Model 2' }), 'Shift+Tab')
@@ -189,11 +187,11 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await press(page, button(page, 'Remove sandbox/messages'))
     await page.getByRole('combobox', { name: 'Model 2' }).waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a limit is raised from the refusal that it caused: two actions and the amount', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'k', 'Keys')
     await press(page, button(page, 'Make a key').first())
     await tabTo(page, page.getByLabel('Name', { exact: true }))
@@ -223,12 +221,12 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await page.getByText('of 5.00').first().waitFor()
     expect((await complete('fine now', { key, model: 'priced/one' })).status).toBe(200)
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a provider is tested, its errors read, and another one switched on with a key', async () => {
     await complete('[[error: 529 too busy]]')
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'v', 'Providers')
     const sandbox = page.getByRole('region', { name: 'Sandbox', exact: true })
     await press(page, sandbox.getByText('Last errors'))
@@ -245,11 +243,11 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await press(page, button(groq, 'Remove the key'))
     await groq.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('a person is given access to an account, and loses it', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'e', 'People')
     await press(page, button(page, 'Invite'))
     const dialog = page.getByRole('dialog')
@@ -265,17 +263,17 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await press(page, button(page, 'Remove the person'))
     await row.waitFor({ state: 'detached' })
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 
   test('the book is audited', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'b', 'Book')
     await press(page, button(page, 'Audit now'))
     await page.locator('.audit-right').waitFor()
     await picture(page, 'book-audited')
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })
 
@@ -284,7 +282,7 @@ describe.skipIf(!CAN_BROWSE)('by mouse', () => {
     await complete('[[usage: in=2002 out=14]]', { model: 'priced/two' })
     // 2002 x 3 + 14 x 15 millionths.
     const cost = '0.006216 USD'
-    const { page, context, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway)
     const open = (name: string): Promise<void> => page.getByRole('link', { name, exact: true }).click()
     const pick = async (select: string, option: string): Promise<void> => {
       await page.getByRole('combobox', { name: select }).click()
@@ -306,6 +304,6 @@ describe.skipIf(!CAN_BROWSE)('by mouse', () => {
     await button(page, 'Audit now').click()
     await page.locator('.audit-right').waitFor()
     expect(faults).toEqual([])
-    await context.close()
+    await close()
   }, 60_000)
 })
