@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import type { Role } from '../../src/accounts/roles.ts'
 import type { AccountAnswer, Page as Rows } from '../../src/endpoints/management/answers.ts'
-import { inviteFor, ownerOf } from '../management/browser.ts'
+import { ownerOf, signedIn } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { CAN_BROWSE, useBrowser } from './browser.ts'
 
@@ -17,12 +17,11 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway.stop())
 
-/** A page on which a new user with these roles is signed in. */
-async function signInAs(name: string, roles: Role[]) {
-  const link = await inviteFor(gateway.data, { name, roles })
-  const opened = await browser.open(`${gateway.url}/console/enter#${link}`)
-  await opened.page.getByRole('button', { name: 'Join' }).click()
-  await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
+/** The page at `path`, for a new user with these roles. */
+async function signInAs(name: string, path: string, roles: Role[]) {
+  const { cookie } = await signedIn(gateway, name, roles)
+  const opened = await browser.open(`${gateway.url}/console${path}`, { cookie })
+  await opened.page.locator('h1').waitFor()
   return opened
 }
 
@@ -33,16 +32,14 @@ const goTo = async (page: Page, path: string): Promise<void> => {
 
 describe.skipIf(!CAN_BROWSE)('roles', () => {
   test('whoever may read the change log finds it, and no one else is led to it', async () => {
-    const viewer = await signInAs('Vera', [{ scope: 'installation', role: 'viewer' }])
-    await goTo(viewer.page, '/people')
+    const viewer = await signInAs('Vera', '/people', [{ scope: 'installation', role: 'viewer' }])
     await viewer.page.getByText('Change log').click()
     await viewer.page
       .getByRole('row', { name: /session.begin/ })
       .first()
       .waitFor()
     await viewer.close()
-    const member = await signInAs('Mia', [{ scope: accounts[0]!.id, role: 'member' }])
-    await goTo(member.page, '/people?show=changes')
+    const member = await signInAs('Mia', '/people?show=changes', [{ scope: accounts[0]!.id, role: 'member' }])
     await member.page.getByRole('button', { name: /^Mia/ }).waitFor()
     expect(await member.page.getByText('Change log').count()).toBe(0)
     expect(member.faults).toEqual([])
@@ -56,7 +53,7 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
       body: JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: '[[error: 400 wrong]]' }] }),
     })
     expect(failed.status).toBe(400)
-    const { page, close, faults } = await signInAs('Max', [{ scope: accounts[0]!.id, role: 'member' }])
+    const { page, close, faults } = await signInAs('Max', '/', [{ scope: accounts[0]!.id, role: 'member' }])
     await page.getByText('No request of your keys has failed').waitFor()
     await page.goto(`${gateway.url}/console/settings`)
     await page.getByText('Your role does not include the page Settings').waitFor()
@@ -68,11 +65,10 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
 
   test('the playground and new keys are of an account in which their user may make keys', async () => {
     const [seen, used] = [accounts[0]!, accounts.at(-1)!]
-    const { page, close, faults } = await signInAs('Paul', [
+    const { page, close, faults } = await signInAs('Paul', '/playground', [
       { scope: seen.id, role: 'viewer' },
       { scope: used.id, role: 'member' },
     ])
-    await goTo(page, '/playground')
     await page.getByPlaceholder('Ask something').fill('hello')
     await page.getByRole('button', { name: 'Send' }).click()
     await page
