@@ -136,9 +136,8 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
   )
 
   test('models are compared, edited JSON rules, and a link has the request without key and answer', async () => {
-    const { page, context, close, faults } = await signIn(browser, gateway)
+    const { page, context, close, faults } = await signIn(browser, gateway, { path: '/playground' })
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-    await page.goto(`${gateway.url}/console/playground`)
     await page.getByRole('button', { name: 'Compare' }).click()
     await page.getByRole('combobox', { name: 'Model 2' }).fill('sandbox/messages')
     await prompt(page).fill('[[reply: the same]]')

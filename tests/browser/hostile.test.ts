@@ -20,6 +20,8 @@ const PAYLOADS = [
   'user\u202egnp.exe\u0007\u200b',
 ]
 
+const COLUMNS = 'columns=time,model,provider,account,key,client,api,outcome,finish'
+
 async function send(payload: string): Promise<void> {
   for (const [model, prompt] of [
     ['sandbox/chat', `[[reply: ${payload.replaceAll(']', ')')}]]`],
@@ -40,10 +42,9 @@ async function send(payload: string): Promise<void> {
 describe.skipIf(!CAN_BROWSE)('hostile texts', () => {
   test('they are text on every page: no script runs, nothing outside is called, no policy is violated', async () => {
     for (const payload of PAYLOADS) await send(payload)
-    const { page, close, faults } = await signIn(browser, gateway)
+    const { page, close, faults } = await signIn(browser, gateway, { path: `/requests?${COLUMNS}` })
     const isUntouched = async (): Promise<void> =>
       expect(await page.evaluate('[typeof window.hacked, document.scripts.length]')).toEqual(['undefined', scripts])
-    await page.goto(`${gateway.url}/console/requests?columns=time,model,provider,account,key,client,api,outcome,finish`)
     await page.locator('.request-line').nth(5).waitFor()
     const scripts = await page.evaluate<number>('document.scripts.length')
     await isUntouched()

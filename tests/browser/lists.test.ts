@@ -25,10 +25,15 @@ const goTo = async (page: Page, path: string): Promise<void> => {
   await page.locator('h1').waitFor()
 }
 
+async function openedAt(path: string) {
+  const opened = await signIn(browser, gateway, { path })
+  await opened.page.locator('h1').waitFor()
+  return opened
+}
+
 describe.skipIf(!CAN_BROWSE)('lists that are longer than a page of the API', () => {
   test('every account can be chosen, and every key is found', async () => {
-    const { page, close, faults } = await signIn(browser, gateway)
-    await goTo(page, '/accounts')
+    const { page, close, faults } = await openedAt('/accounts')
     const last = accounts.at(-1)!
     await page.getByRole('row').filter({ hasText: last.name }).first().waitFor()
     expect(await page.getByRole('row', { name: /healthy/ }).count()).toBe(52)
@@ -46,8 +51,7 @@ describe.skipIf(!CAN_BROWSE)('lists that are longer than a page of the API', () 
   }, 60_000)
 
   test('the change log of another account begins with its first page', async () => {
-    const { page, close, faults } = await signIn(browser, gateway)
-    await goTo(page, '/people?show=changes')
+    const { page, close, faults } = await openedAt('/people?show=changes')
     await page.getByRole('button', { name: 'Next' }).click()
     await page.getByRole('button', { name: 'Back' }).and(page.locator(':enabled')).waitFor()
     await page.getByPlaceholder('All accounts').fill('team-50')
@@ -78,8 +82,7 @@ describe.skipIf(!CAN_BROWSE)('the address of a page', () => {
   }, 60_000)
 
   test('models are filtered by it, also by the palette, and all are shown again in its account', async () => {
-    const { page, close, faults } = await signIn(browser, gateway)
-    await goTo(page, `/models?provider=sandbox&account=${accounts[0]!.id}`)
+    const { page, close, faults } = await openedAt(`/models?provider=sandbox&account=${accounts[0]!.id}`)
     await page.keyboard.press('Control+k')
     await page.getByRole('textbox', { name: 'Search' }).fill('sandbox/gemini')
     await page.getByRole('dialog').getByText('sandbox/gemini', { exact: true }).click()
