@@ -1,30 +1,57 @@
-import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
-import { type Gateway, startGateway } from '../server.ts'
+import { type Gateway, type GatewayOptions, startGateway } from '../server.ts'
 import { once } from '../stores.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
 
-setDefaultTimeout(60_000)
+const LIMIT_MS = 60_000
 
-const stops: (() => unknown)[] = []
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop()
-})
+/** A head that comes so late is of no endpoint that is given up. */
+const SLOW_MS = 40
 
-async function gatewayOver(
-  protocol: ConversationName,
-  moods: Mood[],
-  more?: object,
-): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
-  const upstreams = moods.map((mood) => upstream(mood))
-  for (const one of upstreams) stops.push(() => one.stop())
-  const gateway = await startGateway({ config: poolConfig(protocol, upstreams, more) })
-  stops.push(() => gateway.stop())
-  return { gateway, upstreams }
+class Scene {
+  readonly #stops: (() => unknown)[] = []
+
+  async gatewayOver(
+    protocol: ConversationName,
+    moods: Mood[],
+    more?: object,
+  ): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
+    const upstreams = moods.map((mood) => upstream(mood, SLOW_MS))
+    for (const one of upstreams) this.atEnd(() => one.stop())
+    return { gateway: await this.start({ config: poolConfig(protocol, upstreams, more) }), upstreams }
+  }
+
+  async start(options: GatewayOptions): Promise<Gateway> {
+    const gateway = await startGateway(options)
+    this.atEnd(() => gateway.stop())
+    return gateway
+  }
+
+  atEnd(stop: () => unknown): void {
+    this.#stops.push(stop)
+  }
+
+  async end(): Promise<void> {
+    for (const stop of this.#stops.splice(0).reverse()) await stop()
+  }
+}
+
+/** `as`: `test`, or with `concurrent` where it mostly waits. */
+function failoverTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = once): void {
+  const inScene = async (): Promise<void> => {
+    const at = new Scene()
+    try {
+      await run(at)
+    } finally {
+      await at.end()
+    }
+  }
+  as(name, inScene, LIMIT_MS)
 }
 
 type Answered = { status: number; text: string; attempts: number; provider: string | null }
@@ -43,29 +70,31 @@ async function send(gateway: Gateway, protocol: ConversationName, stream: boolea
 
 const requestsTo = (upstreams: Upstream[]): number => upstreams.reduce((sum, { requests }) => sum + requests, 0)
 
-/** Faults of two endpoints, beside a healthy third one. */
-const FAULTS: [Mood, Mood][] = [
-  ['resetting', 'failing'],
-  ['stalled', 'limited'],
-  ['error-first', 'slow'],
+/** Faults of two endpoints, beside a healthy third one. Requests to a stalled one wait, so their tests do together. */
+const FAULTS: [Mood, Mood, typeof test][] = [
+  ['resetting', 'failing', once],
+  ['stalled', 'limited', once.concurrent],
+  ['error-first', 'slow', once],
 ]
 
 describe('one healthy endpoint of three', () => {
-  for (const [first, second] of FAULTS)
-    once.each(PROTOCOLS)(`no request fails while the others are ${first} and ${second}: %s`, async (protocol) => {
-      const { gateway, upstreams } = await gatewayOver(protocol, [first, second, 'well'], {
-        routing: { patience: '1s' },
-      })
-      const requests = 100
-      await inParallel(requests, 8, async (job) => {
-        const { status, text } = await send(gateway, protocol, job % 2 === 0)
-        expect([status, job % 2 !== 0 || ENDED[protocol].whole.test(text)], text).toEqual([200, true])
-      })
-      expect(requestsTo(upstreams)).toBeLessThanOrEqual(1.2 * requests + 10)
-    })
+  for (const [first, second, as] of FAULTS)
+    for (const protocol of PROTOCOLS) {
+      const noneFails = async (at: Scene): Promise<void> => {
+        const moods: Mood[] = [first, second, 'well']
+        const { gateway, upstreams } = await at.gatewayOver(protocol, moods, { routing: { patience: '1s' } })
+        const requests = 100
+        await inParallel(requests, 8, async (job) => {
+          const { status, text } = await send(gateway, protocol, job % 2 === 0)
+          expect([status, job % 2 !== 0 || ENDED[protocol].whole.test(text)], text).toEqual([200, true])
+        })
+        expect(requestsTo(upstreams)).toBeLessThanOrEqual(1.2 * requests + 10)
+      }
+      failoverTest(`no request fails while the others are ${first} and ${second}: ${protocol}`, noneFails, as)
+    }
 
-  once('an endpoint that cannot be reached costs one attempt until its breaker opens', async () => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', ['well', 'well'])
+  failoverTest('an endpoint that cannot be reached costs one attempt until its breaker opens', async (at) => {
+    const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['well', 'well'])
     upstreams[0]!.stop()
     const attempts: number[] = []
     for (let request = 0; request < 30; request++)
@@ -74,104 +103,127 @@ describe('one healthy endpoint of three', () => {
     expect(attempts.slice(5).filter((count) => count > 1).length).toBeLessThanOrEqual(3)
   })
 
-  once.each(['chat.completions', 'messages'] as const)(
-    'a request that another process writes is written again for the next endpoint: %s',
-    async (protocol) => {
-      const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'failing', 'well'])
-      const text = 'word '.repeat(300_000)
-      const response = await ask({ ...gateway, protocol, model: 'pool', stream: true, limit: 50, text })
-      expect([response.status, ENDED[protocol].whole.test(await response.text())]).toEqual([200, true])
-      expect(upstreams.map(({ requests }) => requests)).toEqual([1, 1, 1])
-    },
-  )
+  for (const protocol of ['chat.completions', 'messages'] as const)
+    failoverTest(
+      `a request that another process writes is written again for the next endpoint: ${protocol}`,
+      async (at) => {
+        const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['failing', 'failing', 'well'])
+        const text = 'word '.repeat(300_000)
+        const response = await ask({ ...gateway, protocol, model: 'pool', stream: true, limit: 50, text })
+        expect([response.status, ENDED[protocol].whole.test(await response.text())]).toEqual([200, true])
+        expect(upstreams.map(({ requests }) => requests)).toEqual([1, 1, 1])
+      },
+    )
 
-  once('a stream that dies after its first byte ends with an error, and is not tried again', async () => {
-    const { gateway, upstreams } = await gatewayOver('messages', ['dying', 'well'])
+  failoverTest('a stream that dies after its first byte ends with an error, and is not tried again', async (at) => {
+    const { gateway, upstreams } = await at.gatewayOver('messages', ['dying', 'well'])
     const { status, text, attempts } = await send(gateway, 'messages', true)
     expect([status, attempts, ENDED.messages.failed.test(text), upstreams[1]!.requests]).toEqual([200, 1, true, 0])
   })
 
-  once.each(PROTOCOLS)('a request that the provider refuses is not tried again: %s', async (protocol) => {
-    const { gateway, upstreams } = await gatewayOver(protocol, ['refusing', 'well'])
-    const { status } = await send(gateway, protocol, true)
-    expect([status, upstreams.map(({ requests }) => requests)]).toEqual([400, [1, 0]])
-  })
+  for (const protocol of PROTOCOLS)
+    failoverTest(`a request that the provider refuses is not tried again: ${protocol}`, async (at) => {
+      const { gateway, upstreams } = await at.gatewayOver(protocol, ['refusing', 'well'])
+      const { status } = await send(gateway, protocol, true)
+      expect([status, upstreams.map(({ requests }) => requests)]).toEqual([400, [1, 0]])
+    })
 
-  once('all endpoints that name the time of their limits: the client gets it without another attempt', async () => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited', 'limited'])
-    for (const one of upstreams) one.retryAfter = '90'
-    expect((await send(gateway, 'chat.completions', true)).status).toBe(429)
-    const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'pool', stream: true })
-    expect([response.status, requestsTo(upstreams)]).toEqual([429, 2])
-    expect(Number(response.headers.get('retry-after'))).toBeWithin(60, 91)
-  })
+  failoverTest(
+    'all endpoints that name the time of their limits: the client gets it without another attempt',
+    async (at) => {
+      const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['limited', 'limited'])
+      for (const one of upstreams) one.retryAfter = '90'
+      expect((await send(gateway, 'chat.completions', true)).status).toBe(429)
+      const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'pool', stream: true })
+      expect([response.status, requestsTo(upstreams)]).toEqual([429, 2])
+      expect(Number(response.headers.get('retry-after'))).toBeWithin(60, 91)
+    },
+  )
 })
 
-describe('recovery', () => {
-  once('traffic returns to an endpoint that is well again, through probes', async () => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'well'])
-    const [first] = upstreams as [Upstream, Upstream]
-    await inParallel(30, 4, async () => void (await send(gateway, 'chat.completions', true)))
-    const before = first.requests
-    expect(before).toBeLessThan(12)
-    first.mood = 'well'
-    const startedAt = performance.now()
-    let served = 0
-    while (served < 20) {
-      expect(performance.now() - startedAt).toBeLessThan(30_000)
-      const { status, provider } = await send(gateway, 'chat.completions', true)
-      expect(status).toBe(200)
-      if (provider === 'up-0') served++
-      await Bun.sleep(20)
-    }
-  })
+describe('after a failure', () => {
+  failoverTest(
+    'traffic returns to an endpoint that is well again, through probes',
+    async (at) => {
+      const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['failing', 'well'])
+      const [first] = upstreams as [Upstream, Upstream]
+      await inParallel(30, 4, async () => void (await send(gateway, 'chat.completions', true)))
+      const before = first.requests
+      expect(before).toBeLessThan(12)
+      first.mood = 'well'
+      const startedAt = performance.now()
+      let served = 0
+      while (served < 20) {
+        expect(performance.now() - startedAt).toBeLessThan(30_000)
+        const { status, provider } = await send(gateway, 'chat.completions', true)
+        expect(status).toBe(200)
+        if (provider === 'up-0') served++
+        await Bun.sleep(20)
+      }
+    },
+    once.concurrent,
+  )
 
-  test('a cool-down survives a restart', async () => {
-    const data = mkdtempSync(join(tmpdir(), 'sluice-routing-'))
-    stops.push(() => rmSync(data, { recursive: true, force: true }))
-    const upstreams = [upstream('limited'), upstream()]
-    for (const one of upstreams) stops.push(() => one.stop())
-    const config = poolConfig('chat.completions', upstreams)
-    upstreams[0]!.retryAfter = '300'
-    const first = await startGateway({ config, data })
-    expect((await send(first, 'chat.completions', true)).attempts).toBe(2)
-    await first.stop()
-    const next = await startGateway({ config, data })
-    stops.push(() => next.stop())
-    expect((await send(next, 'chat.completions', true)).attempts).toBe(1)
-    expect(upstreams[0]!.requests).toBe(1)
-  })
-})
+  failoverTest(
+    'a cool-down survives a restart',
+    async (at) => {
+      const data = mkdtempSync(join(tmpdir(), 'sluice-routing-'))
+      at.atEnd(() => rmSync(data, { recursive: true, force: true }))
+      const upstreams = [upstream('limited'), upstream()]
+      for (const one of upstreams) at.atEnd(() => one.stop())
+      const config = poolConfig('chat.completions', upstreams)
+      upstreams[0]!.retryAfter = '300'
+      const first = await startGateway({ config, data })
+      expect((await send(first, 'chat.completions', true)).attempts).toBe(2)
+      await first.stop()
+      const next = await at.start({ config, data })
+      expect((await send(next, 'chat.completions', true)).attempts).toBe(1)
+      expect(upstreams[0]!.requests).toBe(1)
+    },
+    test.concurrent,
+  )
 
-describe('a model with one endpoint', () => {
-  once.each(['resetting', 'failing'] as const)('it is tried again after a failure: %s', async (mood) => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', [mood])
-    const [only] = upstreams as [Upstream]
-    const answering = send(gateway, 'chat.completions', false)
-    while (only.requests === 0) await Bun.sleep(1)
-    only.mood = 'well'
-    const { status, attempts } = await answering
-    expect([status, attempts, only.requests]).toEqual([200, 2, 2])
-  })
+  for (const mood of ['resetting', 'failing'] as const)
+    failoverTest(
+      `an only endpoint is tried again: ${mood}`,
+      async (at) => {
+        const { gateway, upstreams } = await at.gatewayOver('chat.completions', [mood])
+        const [only] = upstreams as [Upstream]
+        const answering = send(gateway, 'chat.completions', false)
+        while (only.requests === 0) await Bun.sleep(1)
+        only.mood = 'well'
+        const { status, attempts } = await answering
+        expect([status, attempts, only.requests]).toEqual([200, 2, 2])
+      },
+      once.concurrent,
+    )
 
-  once('a limit is waited for where it is short', async () => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited'])
-    const [only] = upstreams as [Upstream]
-    only.retryAfter = '1'
-    const answering = send(gateway, 'chat.completions', false)
-    while (only.requests === 0) await Bun.sleep(1)
-    only.mood = 'well'
-    expect(await answering).toMatchObject({ status: 200, attempts: 2 })
-    only.mood = 'limited'
-    only.retryAfter = '60'
-    expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 429, attempts: 1 })
-  })
+  failoverTest(
+    'a limit of an only endpoint is waited for where it is short',
+    async (at) => {
+      const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['limited'])
+      const [only] = upstreams as [Upstream]
+      only.retryAfter = '1'
+      const answering = send(gateway, 'chat.completions', false)
+      while (only.requests === 0) await Bun.sleep(1)
+      only.mood = 'well'
+      expect(await answering).toMatchObject({ status: 200, attempts: 2 })
+      only.mood = 'limited'
+      only.retryAfter = '60'
+      expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 429, attempts: 1 })
+    },
+    once.concurrent,
+  )
 
-  once('it is not tried more than four times, nor where the operator wants one attempt', async () => {
-    const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing'])
-    expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 4 })
-    const single = await gatewayOver('chat.completions', ['failing'], { routing: { attempts: 1 } })
-    expect(await send(single.gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 1 })
-    expect([upstreams[0]!.requests, single.upstreams[0]!.requests]).toEqual([4, 1])
-  })
+  failoverTest(
+    'an only endpoint is not tried more than four times, nor where the operator wants one attempt',
+    async (at) => {
+      const { gateway, upstreams } = await at.gatewayOver('chat.completions', ['failing'])
+      expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 4 })
+      const single = await at.gatewayOver('chat.completions', ['failing'], { routing: { attempts: 1 } })
+      expect(await send(single.gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 1 })
+      expect([upstreams[0]!.requests, single.upstreams[0]!.requests]).toEqual([4, 1])
+    },
+    once.concurrent,
+  )
 })

@@ -20,6 +20,7 @@ export type Mood =
 export type Upstream = {
   url: string
   mood: Mood
+  slowMs: number
   requests: number
   /** Connections that are open. */
   open(): number
@@ -40,9 +41,7 @@ const OVERLOADED: Record<ConversationName, object> = {
   generateContent: { error: { code: 503, message: 'overloaded', status: 'UNAVAILABLE' } },
 }
 
-const SLOW_MS = 150
-
-export function upstream(mood: Mood = 'well'): Upstream {
+export function upstream(mood: Mood = 'well', slowMs = 150): Upstream {
   const server = rawServer((socket, request) => {
     state.requests++
     const path = request.split(' ')[1]!
@@ -52,6 +51,7 @@ export function upstream(mood: Mood = 'well'): Upstream {
   const state: Upstream = {
     url: `${server.url}/v1`,
     mood,
+    slowMs,
     requests: 0,
     open: () => server.open,
     retryAfter: undefined,
@@ -60,7 +60,12 @@ export function upstream(mood: Mood = 'well'): Upstream {
   return state
 }
 
-function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: ConversationName, stream: boolean): void {
+function answer(
+  socket: RawSocket,
+  { mood, slowMs, retryAfter }: Upstream,
+  protocol: ConversationName,
+  stream: boolean,
+): void {
   const talk = TALKS[protocol]
   const refuse = (status: number, body: object = talk.failure): void => {
     const wait = retryAfter === undefined ? '' : `retry-after: ${retryAfter}\r\n`
@@ -76,7 +81,7 @@ function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: Con
     case 'stalled':
       return
     case 'slow':
-      return void setTimeout(respond, SLOW_MS)
+      return void setTimeout(respond, slowMs)
     case 'limited':
       return refuse(429)
     case 'failing':
