@@ -71,11 +71,11 @@ export const rawServer = (respond: (socket: RawSocket, request: string, count: n
 export const requestHead = (start: string, ...headers: string[]): string =>
   [`${start} HTTP/1.1`, 'host: x', ...headers, '', ''].join('\r\n')
 
-/** Waits until `condition` is true, at most ten seconds; returns the milliseconds it took. */
+/** Waits until `condition` is true, at most 30 seconds; returns the milliseconds it took. */
 export const until = async (condition: () => boolean): Promise<number> => {
   const startedAt = performance.now()
   while (!condition()) {
-    if (performance.now() - startedAt > 10_000) throw new Error(`timed out: ${condition}`)
+    if (performance.now() - startedAt > 30_000) throw new Error(`timed out: ${condition}`)
     await Bun.sleep(2)
   }
   return performance.now() - startedAt
