@@ -1,13 +1,16 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import { listen, type Listening } from '../../src/http/serve.ts'
 import { type Chunk, type KeepAlive, type SlowMemory, streamBody, type TextSource } from '../../src/http/stream.ts'
 import { rawClient, type RawClient, until } from './raw-server.ts'
 
 const servers: Listening[] = []
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.stop(0)
+afterAll(async () => {
+  for (const server of servers) await server.stop(0)
 })
+
+/** Looks at clients are a second apart, and memory that is short is waited for: such tests run at the same time. */
+const LIMIT_MS = 60_000
 
 /** A client that has sent a request to a server whose response streams from `source`. */
 const request = async (
@@ -102,12 +105,12 @@ describe('streamBody', () => {
       ],
       'third',
     ]
+    const startedAt = performance.now()
     const client = await request({ pull: async () => chunks.shift(), cancel() {} })
     await until(() => bodyOf(client).includes('first'))
     expect(bodyOf(client)).not.toContain('second')
-    const startedAt = performance.now()
     await until(() => bodyOf(client).includes('third'))
-    expect(performance.now() - startedAt).toBeGreaterThan(50)
+    expect(performance.now() - startedAt).toBeGreaterThan(95)
     expect(bodyOf(client)).toMatch(/first [^]*second [^]*third/)
   })
 
@@ -147,6 +150,9 @@ describe('streamBody', () => {
 })
 
 describe('a client that leaves', () => {
+  /** Less than the interval of looks at clients. */
+  const SOON_MS = 900
+
   for (const withSignal of [true, false]) {
     const suffix = withSignal ? '' : ', without a signal'
     test(`a leaving client cancels the source while a pull is pending${suffix}`, async () => {
@@ -172,7 +178,7 @@ describe('a client that leaves', () => {
       )
       await until(() => count === 2)
       client.close()
-      expect(await until(() => cancelled.length > 0)).toBeLessThan(250)
+      expect(await until(() => cancelled.length > 0)).toBeLessThan(SOON_MS)
       await Bun.sleep(30)
       expect(cancelled).toEqual(['client-left'])
     })
@@ -193,7 +199,7 @@ describe('a client that leaves', () => {
     await Bun.sleep(200)
     const before = count
     client.close()
-    expect(await until(() => cancelled.length > 0)).toBeLessThan(250)
+    expect(await until(() => cancelled.length > 0)).toBeLessThan(SOON_MS)
     await Bun.sleep(50)
     expect([cancelled.length, count - before]).toEqual([1, 0])
   })
@@ -206,60 +212,68 @@ describe('a client that leaves', () => {
   })
 })
 
-test('a slow client slows the source down, and memory stays bounded', async () => {
-  let pulled = 0
-  const text = 'x'.repeat(10_000)
-  const before = process.memoryUsage.rss()
-  const client = await request({
-    pull: async () => {
-      if (pulled >= 200_000_000) return undefined
-      pulled += text.length
-      return text
-    },
-    cancel() {},
-  })
-  client.pause()
-  await until(() => pulled > 100_000)
-  let last = -1
-  while (last !== pulled) {
-    last = pulled
-    await Bun.sleep(200)
-  }
-  expect(pulled).toBeLessThan(30_000_000)
-  expect(process.memoryUsage.rss() - before).toBeLessThan(60_000_000)
-  client.resume()
-  await until(() => client.bytes() > 200_000_000)
-}, 20_000)
+test(
+  'a slow client slows the source down, and memory stays bounded',
+  async () => {
+    let pulled = 0
+    const text = 'x'.repeat(10_000)
+    const before = process.memoryUsage.rss()
+    const client = await request({
+      pull: async () => {
+        if (pulled >= 200_000_000) return undefined
+        pulled += text.length
+        return text
+      },
+      cancel() {},
+    })
+    client.pause()
+    await until(() => pulled > 100_000)
+    let last = -1
+    while (last !== pulled) {
+      last = pulled
+      await Bun.sleep(200)
+    }
+    expect(pulled).toBeLessThan(30_000_000)
+    expect(process.memoryUsage.rss() - before).toBeLessThan(60_000_000)
+    client.resume()
+    await until(() => client.bytes() > 200_000_000)
+  },
+  LIMIT_MS,
+)
 
-test('a source that writes learns that a client is slow, and what it wrote arrives once', async () => {
-  const size = 20_000_000
-  const refused = new Set<string>()
-  let written = 0
-  const client = await request({
-    pull: async (write) => {
-      for (let result = ''; written < size; ) {
-        await Bun.sleep(0)
-        result = write!('x'.repeat(1_000_000))
-        written += 1_000_000
-        if (result === 'full') {
-          refused.add(write!('y'))
-          return ''
+test(
+  'a source that writes learns that a client is slow, and what it wrote arrives once',
+  async () => {
+    const size = 20_000_000
+    const refused = new Set<string>()
+    let written = 0
+    const client = await request({
+      pull: async (write) => {
+        for (let result = ''; written < size; ) {
+          await Bun.sleep(0)
+          result = write!('x'.repeat(1_000_000))
+          written += 1_000_000
+          if (result === 'full') {
+            refused.add(write!('y'))
+            return ''
+          }
         }
-      }
-      return undefined
-    },
-    cancel() {},
-  })
-  client.pause()
-  await until(() => refused.size > 0)
-  await Bun.sleep(100)
-  expect([...refused, written < size]).toEqual(['refused', true])
-  client.resume()
-  await until(() => client.bytes() > size)
-  await Bun.sleep(100)
-  expect([written, client.bytes() < size + 1_000]).toEqual([size, true])
-  expect(bodyOf(client)).not.toContain('y')
-}, 20_000)
+        return undefined
+      },
+      cancel() {},
+    })
+    client.pause()
+    await until(() => refused.size > 0)
+    await Bun.sleep(100)
+    expect([...refused, written < size]).toEqual(['refused', true])
+    client.resume()
+    await until(() => client.bytes() > size)
+    await Bun.sleep(100)
+    expect([written, client.bytes() < size + 1_000]).toEqual([size, true])
+    expect(bodyOf(client)).not.toContain('y')
+  },
+  LIMIT_MS,
+)
 
 describe('a client that takes nothing', () => {
   /** Texts without an end, or one text that fills the socket and then silence. */
@@ -271,74 +285,115 @@ describe('a client that takes nothing', () => {
 
   for (const [kind, pull] of Object.entries(SOURCES))
     for (const [alive, keepAlive] of Object.entries(KEEP_ALIVES))
-      test(`is cut off after a while, and its source is cancelled: one ${kind}, ${alive}`, async () => {
-        const cancelled: string[] = []
-        const source: TextSource = { pull: pull(), cancel: (reason) => void cancelled.push(reason) }
-        const client = await request(source, keepAlive, true, 300)
-        client.pause()
-        await until(() => cancelled.length === 1)
-        client.resume()
-        await until(() => client.closed())
-        expect(cancelled).toEqual(['client-left'])
-        expect(client.end()).not.toEndWith('0\r\n\r\n')
-      })
+      test.concurrent(
+        `is cut off after a while, and its source is cancelled: one ${kind}, ${alive}`,
+        async () => {
+          const cancelled: string[] = []
+          const source: TextSource = { pull: pull(), cancel: (reason) => void cancelled.push(reason) }
+          const client = await request(source, keepAlive, true, 300)
+          client.pause()
+          await until(() => cancelled.length === 1)
+          client.resume()
+          await until(() => client.closed())
+          expect(cancelled).toEqual(['client-left'])
+          expect(client.end()).not.toEndWith('0\r\n\r\n')
+        },
+        LIMIT_MS,
+      )
 
-  test('has its memory counted, until it takes something or leaves', async () => {
-    const budget = new MemoryBudget(2 ** 30)
-    const source: TextSource = { pull: () => Promise.resolve('x'.repeat(1_000_000)), cancel() {} }
-    const client = await request(source, undefined, true, 60_000, { budget, owner: 'a' })
-    client.pause()
-    await until(() => budget.used > 0)
-    client.resume()
-    await until(() => budget.used === 0)
-    client.pause()
-    await until(() => budget.used > 0)
-    client.close()
-    await until(() => budget.used === 0)
-  }, 20_000)
-
-  test('is cut off soon where memory is short', async () => {
-    // One such client fits into it, two do not.
-    const budget = new MemoryBudget(2 ** 20)
-    const cancelled: string[] = []
-    const start = async (): Promise<RawClient> => {
-      const source: TextSource = {
-        pull: () => Promise.resolve('x'.repeat(1_000_000)),
-        cancel: (reason) => void cancelled.push(reason),
-      }
+  test.concurrent(
+    'has its memory counted, until it takes something or leaves',
+    async () => {
+      const budget = new MemoryBudget(2 ** 30)
+      const source: TextSource = { pull: () => Promise.resolve('x'.repeat(1_000_000)), cancel() {} }
       const client = await request(source, undefined, true, 60_000, { budget, owner: 'a' })
       client.pause()
-      return client
-    }
-    const clients = [await start(), await start()]
-    await until(() => cancelled.length === 1)
-    await Bun.sleep(2_500)
-    expect([cancelled, budget.isFull]).toEqual([['client-left'], false])
-    for (const client of clients) client.close()
-    await until(() => budget.used === 0)
-  }, 30_000)
-
-  test('is not cut off while it takes something', async () => {
-    const cancelled: string[] = []
-    const source: TextSource = {
-      pull: () => Promise.resolve('x'.repeat(100_000)),
-      cancel: (reason) => void cancelled.push(reason),
-    }
-    const client = await request(source, undefined, true, 1_000)
-    for (let round = 0; round < 20; round++) {
-      client.pause()
-      await Bun.sleep(100)
+      await until(() => budget.used > 0)
       client.resume()
-      const before = client.bytes()
-      await until(() => client.bytes() > before + 8_000_000)
-    }
-    expect(cancelled).toEqual([])
-    client.close()
-  })
+      await until(() => budget.used === 0)
+      client.pause()
+      await until(() => budget.used > 0)
+      client.close()
+      await until(() => budget.used === 0)
+    },
+    LIMIT_MS,
+  )
+
+  test.concurrent(
+    'is cut off soon where memory is short',
+    async () => {
+      // One such client fits into it, two do not.
+      const budget = new MemoryBudget(2 ** 20)
+      const cancelled: string[] = []
+      const start = async (): Promise<RawClient> => {
+        const source: TextSource = {
+          pull: () => Promise.resolve('x'.repeat(1_000_000)),
+          cancel: (reason) => void cancelled.push(reason),
+        }
+        const client = await request(source, undefined, true, 60_000, { budget, owner: 'a' })
+        client.pause()
+        return client
+      }
+      const clients = [await start(), await start()]
+      await until(() => cancelled.length === 1)
+      await Bun.sleep(2_500)
+      expect([cancelled, budget.isFull]).toEqual([['client-left'], false])
+      for (const client of clients) client.close()
+      await until(() => budget.used === 0)
+    },
+    LIMIT_MS,
+  )
+
+  test.concurrent(
+    'is not cut off while it takes something',
+    async () => {
+      const cancelled: string[] = []
+      const source: TextSource = {
+        pull: () => Promise.resolve('x'.repeat(100_000)),
+        cancel: (reason) => void cancelled.push(reason),
+      }
+      const client = await request(source, undefined, true, 1_000)
+      for (let round = 0; round < 20; round++) {
+        client.pause()
+        await Bun.sleep(100)
+        client.resume()
+        const before = client.bytes()
+        await until(() => client.bytes() > before + 8_000_000)
+      }
+      expect(cancelled).toEqual([])
+      client.close()
+    },
+    LIMIT_MS,
+  )
 })
 
 describe('keep-alive', () => {
   const comment = { text: ': here\n\n', afterMs: 20 }
+
+  test.concurrent(
+    'no keep-alive is sent to a client that does not read',
+    async () => {
+      let pulls = 0
+      const pull = stalledAfter('x'.repeat(20_000_000))
+      const source: TextSource = {
+        pull: () => {
+          pulls += 1
+          return pull()
+        },
+        cancel() {},
+      }
+      const client = await request(source, comment)
+      client.pause()
+      await Bun.sleep(3_000)
+      client.resume()
+      await until(() => client.bytes() >= 20_000_000)
+      await Bun.sleep(200)
+      // Had they been written all the time, 150 of them would have come with the text.
+      expect(client.end().split(': here').length).toBeLessThan(75)
+      expect(pulls).toBeLessThanOrEqual(2)
+    },
+    LIMIT_MS,
+  )
 
   test('a keep-alive is sent during silence, between frames', async () => {
     let count = 0
@@ -362,27 +417,6 @@ describe('keep-alive', () => {
     expect(frames.filter((frame) => frame === ': here').length).toBeGreaterThan(4)
     expect(frames.filter((frame) => frame !== '' && frame !== ': here' && !frame.startsWith('data'))).toEqual([])
   })
-
-  test('no keep-alive is sent to a client that does not read', async () => {
-    let pulls = 0
-    const pull = stalledAfter('x'.repeat(20_000_000))
-    const source: TextSource = {
-      pull: () => {
-        pulls += 1
-        return pull()
-      },
-      cancel() {},
-    }
-    const client = await request(source, comment)
-    client.pause()
-    await Bun.sleep(3_000)
-    client.resume()
-    await until(() => client.bytes() >= 20_000_000)
-    await Bun.sleep(200)
-    // Had they been written all the time, 150 of them would have come with the text.
-    expect(client.end().split(': here').length).toBeLessThan(75)
-    expect(pulls).toBeLessThanOrEqual(2)
-  }, 30_000)
 
   test('no keep-alive is sent after the client has left', async () => {
     const cancelled: string[] = []
