@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
+import { readProgress } from '../../src/ledger/open-generation.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
@@ -497,6 +498,23 @@ async function stopped(
   }
 }
 
+/** Resolves when all are stored as open, and those whose response has begun with all that was received. */
+async function allStored({ data }: GatewayProcess): Promise<void> {
+  type Stored = { ask: { model: string; streamed: boolean }; heard: { text: number } }
+  const store = await storeIn(data)
+  const isWhole = (id: string, state: string): boolean => {
+    const { ask, heard } = JSON.parse(state) as Stored
+    if (!ask.streamed || !ask.model.endsWith('/silent-midway')) return true
+    return Math.max(heard.text, readProgress(store.progress.read()).get(id)?.[2] ?? 0) === TEXT.length
+  }
+  for (;;) {
+    const open = await store.ledger.openGenerations()
+    if (open.length === 2 * WAYS.length && open.every(({ id, state }) => isWhole(id, state))) break
+    await Bun.sleep(20)
+  }
+  await store.close()
+}
+
 describe('the end of the server', () => {
   test('a generation that outlasts the drain is recorded as shutdown', async () => {
     const ended = await stopped(async (gateway) => {
@@ -510,8 +528,7 @@ describe('the end of the server', () => {
 
   test('a generation found open at the next start is recorded as crashed', async () => {
     const ended = await stopped(async (gateway) => {
-      // Until all of them are stored as open, and stored again with what a busy machine received only later.
-      await Bun.sleep(5_600)
+      await allStored(gateway)
       gateway.kill('SIGKILL')
       await gateway.exited
       return startGatewayProcess({ data: gateway.data, config: configFor(provider) })
