@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,10 +9,45 @@ import { until } from '../transport/raw-server.ts'
 
 /** Signals, and a terminal that is closed, while a response streams. */
 
-const cleanUp: (() => unknown)[] = []
-afterEach(async () => {
-  for (const step of cleanUp.splice(0).reverse()) await step()
-})
+/** They wait for streams, so they run at the same time, each with a server of its own. */
+const LIMIT_MS = 60_000
+
+class Scene {
+  readonly #stops: (() => unknown)[] = []
+
+  async start(config?: string): Promise<GatewayProcess> {
+    const gateway = await startGatewayProcess(config === undefined ? {} : { config })
+    this.atEnd(() => gateway.stop())
+    return gateway
+  }
+
+  /** The words of a command that serves from a new folder. */
+  serve(): string[] {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-signals-'))
+    this.atEnd(() => rmSync(folder, { recursive: true, force: true }))
+    return [program(), 'serve', '--port', '0', '--data', folder]
+  }
+
+  atEnd(stop: () => unknown): void {
+    this.#stops.push(stop)
+  }
+
+  async end(): Promise<void> {
+    for (const stop of this.#stops.splice(0).reverse()) await stop()
+  }
+}
+
+function signalTest(name: string, run: (at: Scene) => Promise<void>): void {
+  const inScene = async (): Promise<void> => {
+    const at = new Scene()
+    try {
+      await run(at)
+    } finally {
+      await at.end()
+    }
+  }
+  test.concurrent(name, inScene, LIMIT_MS)
+}
 
 const WORDS = 'one two three four five six'
 
@@ -32,16 +67,9 @@ const complete = ({ url, key }: GatewayProcess, model: string): Promise<Response
     body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }] }),
   })
 
-async function start(config?: string): Promise<GatewayProcess> {
-  const gateway = await startGatewayProcess(config === undefined ? {} : { config })
-  cleanUp.push(() => gateway.stop())
-  return gateway
-}
-
-test.each(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
-  '%s lets a stream finish, says so, and ends the server with 0',
-  async (signal) => {
-    const gateway = await start()
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)
+  signalTest(`${signal} lets a stream finish, says so, and ends the server with 0`, async (at) => {
+    const gateway = await at.start()
     const stream = await shortStream(gateway)
     gateway.kill(signal)
     expect(await stream.text()).toEndWith('data: [DONE]\n\n')
@@ -49,12 +77,10 @@ test.each(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
     expect(gateway.output().stderr).toContain(
       'stopping: waiting for 1 request, at most 30 s; a second signal ends them at once\n',
     )
-  },
-  30_000,
-)
+  })
 
-test('on SIGHUP a server without a terminal reads its file again, and a stream goes on', async () => {
-  const gateway = await start('timeouts: { idle: 40s }\n')
+signalTest('on SIGHUP a server without a terminal reads its file again, and a stream goes on', async (at) => {
+  const gateway = await at.start('timeouts: { idle: 40s }\n')
   const file = join(gateway.data, 'test-config.yaml')
   const text = readFileSync(file, 'utf8')
   const logged = (line: string): Promise<unknown> => until(() => gateway.output().stderr.includes(line))
@@ -80,10 +106,10 @@ test('on SIGHUP a server without a terminal reads its file again, and a stream g
   expect(await stream.text()).toEndWith('data: [DONE]\n\n')
   const [line] = await sqlIn(gateway.data, "SELECT actor_name AS who FROM changes WHERE action = 'settings.reload'")
   expect(line).toEqual({ who: 'command line' })
-}, 30_000)
+})
 
-test('a second signal of any kind ends the server at once, and it says so', async () => {
-  const gateway = await start('timeouts: { drain: 60s }\n')
+signalTest('a second signal of any kind ends the server at once, and it says so', async (at) => {
+  const gateway = await at.start('timeouts: { drain: 60s }\n')
   const streams = await Promise.all(
     [1, 2].map(() => streamOf(gateway, '[[reply: one two]] [[chunk: 1]] [[pace: 10s]]')),
   )
@@ -95,14 +121,9 @@ test('a second signal of any kind ends the server at once, and it says so', asyn
   expect(await gateway.exited).toBe(1)
   expect(gateway.output().stderr).toContain('error ended at once by a second signal; requests in flight were cut\n')
   await Promise.all(streams.map((stream) => stream.text().catch(() => {})))
-}, 30_000)
+})
 
 const ENV = { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' }
-const serve = (): string[] => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-signals-'))
-  cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
-  return [program(), 'serve', '--port', '0', '--data', folder]
-}
 
 /** Waits for the lines of a start. */
 async function startedIn(output: () => string): Promise<{ url: string; key: string }> {
@@ -112,30 +133,33 @@ async function startedIn(output: () => string): Promise<{ url: string; key: stri
   return { url, key }
 }
 
-test('a server whose terminal is closed lets a stream finish; it showed each key once, and no colour', async () => {
-  let shown = ''
-  const child = Bun.spawn(serve(), {
-    env: { ...ENV, TERM: 'xterm-256color' },
-    terminal: { data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
-  })
-  cleanUp.push(() => child.kill('SIGKILL'))
-  const { url, key } = await startedIn(() => shown)
-  expect(shown.split(key)).toHaveLength(2)
-  expect(shown).not.toContain('\x1b[')
-  const stream = await shortStream({ url, key })
-  child.terminal!.close()
-  expect(await stream.text()).toEndWith('data: [DONE]\n\n')
-  expect(await child.exited).toBe(0)
-}, 30_000)
+signalTest(
+  'a server whose terminal is closed lets a stream finish; it showed each key once, and no colour',
+  async (at) => {
+    let shown = ''
+    const child = Bun.spawn(at.serve(), {
+      env: { ...ENV, TERM: 'xterm-256color' },
+      terminal: { data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    })
+    at.atEnd(() => child.kill('SIGKILL'))
+    const { url, key } = await startedIn(() => shown)
+    expect(shown.split(key)).toHaveLength(2)
+    expect(shown).not.toContain('\x1b[')
+    const stream = await shortStream({ url, key })
+    child.terminal!.close()
+    expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+    expect(await child.exited).toBe(0)
+  },
+)
 
-test('a server that was started with nohup goes on after SIGHUP', async () => {
-  const child = Bun.spawn(['sh', '-c', 'trap "" HUP; exec "$@"', 'sh', ...serve()], {
+signalTest('a server that was started with nohup goes on after SIGHUP', async (at) => {
+  const child = Bun.spawn(['sh', '-c', 'trap "" HUP; exec "$@"', 'sh', ...at.serve()], {
     env: ENV,
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  cleanUp.push(() => child.kill('SIGKILL'))
+  at.atEnd(() => child.kill('SIGKILL'))
   let shown = ''
   for (const stream of [child.stdout, child.stderr])
     void (async () => {
@@ -146,4 +170,4 @@ test('a server that was started with nohup goes on after SIGHUP', async () => {
   expect(await (await shortStream({ url, key })).text()).toEndWith('data: [DONE]\n\n')
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)
-}, 30_000)
+})
