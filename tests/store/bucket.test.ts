@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,8 @@ import { fault, type S3Server, startS3 } from './s3-server.ts'
 import { failure } from './records.ts'
 
 const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup()
 })
 
 function newS3(): S3Server {
@@ -36,50 +36,65 @@ const OPERATIONS: [string, (bucket: Bucket) => Promise<unknown>][] = [
   ['list', (bucket) => bucket.list('a/')],
 ]
 
+/** Time limits and pauses are waited for at the same time. */
+const WAIT_MS = 60_000
+
 describe('an operation that takes too long', () => {
-  test.each(OPERATIONS)('ends with its connections, where nothing is answered (%s)', async (_, run) => {
-    const server = rawServer(() => {})
-    cleanups.push(() => server.stop())
-    expect(await failure(run(bucketAt(server.url)))).toMatchObject({ failure: 'timeout' })
-    await until(() => server.open === 0)
-    expect(server.connections).toBeGreaterThan(0)
-    expect(server.connections).toBeLessThanOrEqual(3)
-  })
+  test.concurrent.each(OPERATIONS)(
+    'ends with its connections, where nothing is answered (%s)',
+    async (_, run) => {
+      const server = rawServer(() => {})
+      cleanups.push(() => server.stop())
+      expect(await failure(run(bucketAt(server.url)))).toMatchObject({ failure: 'timeout' })
+      await until(() => server.open === 0)
+      expect(server.connections).toBeGreaterThan(0)
+      expect(server.connections).toBeLessThanOrEqual(3)
+    },
+    WAIT_MS,
+  )
 
-  test('ends with its connections, where the answer stops in the middle', async () => {
-    const server = rawServer((socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf'))
-    cleanups.push(() => server.stop())
-    expect(await failure(bucketAt(server.url).get('a/0'))).toMatchObject({ failure: 'timeout' })
-    await until(() => server.open === 0)
-  })
+  test.concurrent(
+    'ends with its connections, where the answer stops in the middle',
+    async () => {
+      const server = rawServer((socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf'))
+      cleanups.push(() => server.stop())
+      expect(await failure(bucketAt(server.url).get('a/0'))).toMatchObject({ failure: 'timeout' })
+      await until(() => server.open === 0)
+    },
+    WAIT_MS,
+  )
 
-  test('ends with its connections, where the server does not read what is sent', async () => {
-    const sockets: { resume(): void }[] = []
-    let open = 0
-    const server = Bun.listen({
-      hostname: '127.0.0.1',
-      port: 0,
-      socket: {
-        open(socket) {
-          open += 1
-          sockets.push(socket)
-          socket.pause()
+  test.concurrent(
+    'ends with its connections, where the server does not read what is sent',
+    async () => {
+      const sockets: { resume(): void }[] = []
+      let open = 0
+      const server = Bun.listen({
+        hostname: '127.0.0.1',
+        port: 0,
+        socket: {
+          open(socket) {
+            open += 1
+            sockets.push(socket)
+            socket.pause()
+          },
+          data() {},
+          close() {
+            open -= 1
+          },
         },
-        data() {},
-        close() {
-          open -= 1
-        },
-      },
-    })
-    cleanups.push(() => server.stop(true))
-    // More than the system takes for a reader that does not come.
-    const bucket = bucketAt(`http://127.0.0.1:${server.port}`)
-    const content = new Uint8Array(64 * 2 ** 20)
-    expect(await failure(bucket.put('a/0', content))).toMatchObject({ failure: 'timeout' })
-    for (const socket of sockets) socket.resume()
-    await until(() => open === 0)
-    expect(sockets.length).toBeGreaterThan(0)
-  })
+      })
+      cleanups.push(() => server.stop(true))
+      // More than the system takes for a reader that does not come.
+      const bucket = bucketAt(`http://127.0.0.1:${server.port}`)
+      const content = new Uint8Array(64 * 2 ** 20)
+      expect(await failure(bucket.put('a/0', content))).toMatchObject({ failure: 'timeout' })
+      for (const socket of sockets) socket.resume()
+      await until(() => open === 0)
+      expect(sockets.length).toBeGreaterThan(0)
+    },
+    WAIT_MS,
+  )
 })
 
 describe('an operation that fails', () => {
@@ -88,46 +103,62 @@ describe('an operation that fails', () => {
     s3.failure = () => (count++ < times ? answer() : undefined)
   }
 
-  test.each(OPERATIONS)('is repeated until it works, three times at most (%s)', async (_, run) => {
-    const s3 = newS3()
-    s3.objects.set('a/0', { content: PART, at: 0 })
-    const bucket = new Bucket({ location, env: s3.env })
-    failing(s3, 2, () => fault(503, 'SlowDown'))
-    await run(bucket)
-    expect(s3.requests.length).toBe(3)
-    failing(s3, 3, () => fault(500, 'InternalError'))
-    expect(await failure(run(bucket))).toMatchObject({ failure: 'failed', reason: 'InternalError' })
-    expect(s3.requests.length).toBe(6)
-  })
+  test.concurrent.each(OPERATIONS)(
+    'is repeated until it works, three times at most (%s)',
+    async (_, run) => {
+      const s3 = newS3()
+      s3.objects.set('a/0', { content: PART, at: 0 })
+      const bucket = new Bucket({ location, env: s3.env })
+      failing(s3, 2, () => fault(503, 'SlowDown'))
+      await run(bucket)
+      expect(s3.requests.length).toBe(3)
+      failing(s3, 3, () => fault(500, 'InternalError'))
+      expect(await failure(run(bucket))).toMatchObject({ failure: 'failed', reason: 'InternalError' })
+      expect(s3.requests.length).toBe(6)
+    },
+    WAIT_MS,
+  )
 
-  test('is not repeated where the bucket refuses it', async () => {
-    const s3 = newS3()
-    failing(s3, 9, () => fault(403, 'AccessDenied'))
-    const bucket = new Bucket({ location, env: s3.env })
-    expect(await failure(bucket.put('a', PART))).toMatchObject({ failure: 'refused', reason: 'AccessDenied' })
-    expect(s3.requests.length).toBe(1)
-  })
+  test.concurrent(
+    'is not repeated where the bucket refuses it',
+    async () => {
+      const s3 = newS3()
+      failing(s3, 9, () => fault(403, 'AccessDenied'))
+      const bucket = new Bucket({ location, env: s3.env })
+      expect(await failure(bucket.put('a', PART))).toMatchObject({ failure: 'refused', reason: 'AccessDenied' })
+      expect(s3.requests.length).toBe(1)
+    },
+    WAIT_MS,
+  )
 
-  test('has no text of the server, but for the name of a code', async () => {
-    const s3 = newS3()
-    const bucket = new Bucket({ location, env: s3.env })
-    s3.failure = () => new Response('<html>secret</html>', { status: 502 })
-    expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'failed', message: 'status 502' })
-    s3.failure = () => new Response('<html>secret</html>')
-    expect(await failure(bucket.list(''))).toMatchObject({ message: 'the answer is not a list of objects' })
-    s3.failure = () => new Response('nothing here', { status: 404 })
-    expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'refused', message: 'status 404' })
-  })
+  test.concurrent(
+    'has no text of the server, but for the name of a code',
+    async () => {
+      const s3 = newS3()
+      const bucket = new Bucket({ location, env: s3.env })
+      s3.failure = () => new Response('<html>secret</html>', { status: 502 })
+      expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'failed', message: 'status 502' })
+      s3.failure = () => new Response('<html>secret</html>')
+      expect(await failure(bucket.list(''))).toMatchObject({ message: 'the answer is not a list of objects' })
+      s3.failure = () => new Response('nothing here', { status: 404 })
+      expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'refused', message: 'status 404' })
+    },
+    WAIT_MS,
+  )
 
-  test('says that no server listens', async () => {
-    const bucket = bucketAt('http://127.0.0.1:9')
-    expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'connection', reason: 'ECONNREFUSED' })
-  })
+  test.concurrent(
+    'says that no server listens',
+    async () => {
+      const bucket = bucketAt('http://127.0.0.1:9')
+      expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'connection', reason: 'ECONNREFUSED' })
+    },
+    WAIT_MS,
+  )
 })
 
 describe('the check of a bucket', () => {
   const opened = async (env: S3Server['env'], prefix = 'p'): Promise<S3Chunks> =>
-    S3Chunks.open({ location: { ...location, prefix }, env, limitMs: LIMIT_MS })
+    S3Chunks.open({ location: { ...location, prefix }, env })
 
   test('asks for nothing while it is used', async () => {
     const s3 = newS3()
@@ -194,7 +225,7 @@ test('what a failed upload left, and what still arrives of it, is removed after 
   const open = async (): Promise<Files> =>
     Files.open({
       ...{ store: store.files, folder, isShared: true, quotaBytes: 2 ** 30, outputKeepMs: 3_600_000 },
-      blobs: new ChunkedBlobs(await S3Chunks.open({ location, env: s3.env, limitMs: LIMIT_MS })),
+      blobs: new ChunkedBlobs(await S3Chunks.open({ location, env: s3.env, limitMs: 1_500 })),
     })
   const first = await open()
   s3.failure = (method, key) => (method === 'PUT' && key.endsWith('/1') ? new Promise(() => {}) : undefined)

@@ -306,7 +306,7 @@ describe('a collector that takes nothing', () => {
     refuses: () => new Collector(() => new Response('no', { status: 503 })),
   }
 
-  test.each(Object.entries(bad))(
+  test.concurrent.each(Object.entries(bad))(
     'and %s costs spans, which are counted, and nothing else',
     async (_, start) => {
       const collector = start()
@@ -325,6 +325,6 @@ describe('a collector that takes nothing', () => {
         await collector.stop()
       }
     },
-    60_000,
+    90_000,
   )
 })
