@@ -2,9 +2,9 @@ import type { Store } from '../store/store.ts'
 import { Limits, type RateLimits, tooManyRequests } from './limits.ts'
 import { Permits } from './permits.ts'
 
-/** The limits of one process, or those that several share. */
-export const limitsOf = ({ leases }: Pick<Store, 'leases'>): RateLimits =>
-  leases === undefined ? new Limits() : new SharedLimits(new Permits(leases))
+/** The limits of one process, or those that several share. `now`: as for `Permits`. */
+export const limitsOf = ({ leases }: Pick<Store, 'leases'>, now?: () => number): RateLimits =>
+  leases === undefined ? new Limits() : new SharedLimits(new Permits(leases, now))
 
 /** Rate limits that several processes share, as exact as those of one. */
 class SharedLimits implements RateLimits {
