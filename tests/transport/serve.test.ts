@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import type { Server } from 'bun'
 import { asGatewayError } from '../../src/error.ts'
 import { BodyPieces } from '../../src/http/body-pieces.ts'
@@ -8,8 +8,8 @@ import { streamBody } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 
 const servers: Listening[] = []
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.stop(0)
+afterAll(async () => {
+  for (const server of servers) await server.stop(0)
 })
 
 const LIMIT = 100_000
@@ -122,21 +122,6 @@ describe('a body in pieces', () => {
     })
   const head = (length: number): string => `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\n`
 
-  test('is too late when its client stops sending, however much came before', async () => {
-    const client = await rawClient(inPieces().port)
-    client.write(head(100_001) + 'x'.repeat(100_000))
-    await until(() => client.text().startsWith('HTTP/1.1 408'))
-    client.close()
-  })
-
-  test('is not too late while the server lets its client wait', async () => {
-    const client = await rawClient(inPieces(() => Bun.sleep(700)).port)
-    client.write(head(20_000) + 'x'.repeat(20_000))
-    await until(() => client.text().includes('20000'))
-    expect(client.text()).toStartWith('HTTP/1.1 200')
-    client.close()
-  })
-
   test('in chunks of one byte is read in much fewer pieces', async () => {
     const most = 50_000
     const server = start(async (request) => {
@@ -188,6 +173,21 @@ describe('a body in pieces', () => {
     expect(await (await chunked).text()).toBe('500000')
     expect(memory.used).toBe(0)
   })
+
+  test.concurrent('is too late when its client stops sending, however much came before', async () => {
+    const client = await rawClient(inPieces().port)
+    client.write(head(100_001) + 'x'.repeat(100_000))
+    await until(() => client.text().startsWith('HTTP/1.1 408'))
+    client.close()
+  })
+
+  test.concurrent('is not too late while the server lets its client wait', async () => {
+    const client = await rawClient(inPieces(() => Bun.sleep(700)).port)
+    client.write(head(20_000) + 'x'.repeat(20_000))
+    await until(() => client.text().includes('20000'))
+    expect(client.text()).toStartWith('HTTP/1.1 200')
+    client.close()
+  })
 })
 
 describe('readChunks', () => {
@@ -207,23 +207,7 @@ describe('readChunks', () => {
       }
     })
 
-  test('a body is read up to the limit, declared or chunked', async () => {
-    const server = counting({ ms: 5_000, bytesPerSecond: 1 })
-    for (const [size, expected] of [
-      [LIMIT, [200, { length: LIMIT }]],
-      [LIMIT + 10, [413, { code: 'request_too_large' }]],
-    ] as const) {
-      expect(await post(server, 'x'.repeat(size))).toEqual(expected as never)
-      expect(await post(server, chunkStream(10, size / 10))).toEqual(expected as never)
-    }
-    expect(await post(server, '')).toEqual([200, { length: 0 }])
-    expect(await post(server, Bun.gzipSync('x'), { 'content-encoding': 'gzip' })).toEqual([
-      415,
-      { code: 'unsupported_media_type' },
-    ])
-  })
-
-  test('a body below the minimum rate is refused with 408, and one above it is read', async () => {
+  test.concurrent('a body below the minimum rate is refused with 408, and one above it is read', async () => {
     for (const [bytesPerSecond, status] of [
       [100_000, 408],
       [50, 200],
@@ -240,7 +224,7 @@ describe('readChunks', () => {
     }
   })
 
-  test('time spent on a chunk does not count towards the deadline', async () => {
+  test.concurrent('time spent on a chunk does not count towards the deadline', async () => {
     const workDone = Promise.withResolvers<void>()
     const server = counting({ ms: 1_000, bytesPerSecond: 1_000_000 }, () =>
       Bun.sleep(1_300).then(() => workDone.resolve()),
@@ -252,6 +236,22 @@ describe('readChunks', () => {
     client.write('hello')
     await until(() => client.text().includes('{"length":10}'))
     client.close()
+  })
+
+  test('a body is read up to the limit, declared or chunked', async () => {
+    const server = counting({ ms: 5_000, bytesPerSecond: 1 })
+    for (const [size, expected] of [
+      [LIMIT, [200, { length: LIMIT }]],
+      [LIMIT + 10, [413, { code: 'request_too_large' }]],
+    ] as const) {
+      expect(await post(server, 'x'.repeat(size))).toEqual(expected as never)
+      expect(await post(server, chunkStream(10, size / 10))).toEqual(expected as never)
+    }
+    expect(await post(server, '')).toEqual([200, { length: 0 }])
+    expect(await post(server, Bun.gzipSync('x'), { 'content-encoding': 'gzip' })).toEqual([
+      415,
+      { code: 'unsupported_media_type' },
+    ])
   })
 })
 
@@ -345,22 +345,25 @@ test('the idle timeout does not apply to running requests and streams', async ()
 
 describe('Listening.stop', () => {
   test('stop waits for open requests', async () => {
+    const begun = Promise.withResolvers<void>()
     const server = start(async () => {
+      begun.resolve()
       await Bun.sleep(100)
       return new Response('done')
     })
     const response = fetch(server.url)
-    await Bun.sleep(30)
+    await begun.promise
     await server.stop(5_000)
     expect(await (await response).text()).toBe('done')
     await expect(fetch(server.url)).rejects.toThrow()
   })
 
   test('stop closes open connections at the deadline', async () => {
-    const server = start(() => new Promise(() => {}))
+    const begun = Promise.withResolvers<void>()
+    const server = start(() => (begun.resolve(), new Promise(() => {})))
     const client = await rawClient(server.port)
     client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-    await Bun.sleep(30)
+    await begun.promise
     await server.stop(20)
     await until(() => client.closed())
   })
