@@ -13,6 +13,8 @@ import { storeOf } from '../stores.ts'
 const keyOf = (account: string): string => `sk-ai-v1-of-account-${account}-0123456789abcdef`
 const CONCURRENCY = 3
 const WAITING = 4
+/** Each has as many predictions as run at once. */
+const RACERS = Array.from({ length: 10 }, (_, at) => `racer-${at}`)
 
 let gateway: Gateway
 let provider: PredictionProvider
@@ -21,6 +23,7 @@ let gated: Gated
 let mine: Predictions
 let theirs: Predictions
 let poor: Predictions
+let racers: Predictions[]
 beforeAll(async () => {
   ;[provider, other, gated] = [predictionProvider(), predictionProvider(), gatedProvider()]
   gateway = await startGateway({
@@ -29,7 +32,7 @@ limits: { requestsPerMinute: 1000000, body: 1MiB }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 }, concurrency: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: refuse }
 predictions: { concurrency: ${CONCURRENCY}, waiting: ${WAITING} }
-keys: [${['mine', 'theirs', 'poor'].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
+keys: [${['mine', 'theirs', 'poor', ...RACERS].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
 providers:
   up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none }
   other: { protocol: predictions, baseUrl: "${other.url}", apiKey: none }
@@ -58,16 +61,13 @@ models:
   for (const { id, name } of await store.accounts.list())
     await store.ledger.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
   await store.close()
-  ;[mine, theirs, poor] = ['mine', 'theirs', 'poor'].map((account) => new Predictions(gateway.url, keyOf(account))) as [
-    Predictions,
-    Predictions,
-    Predictions,
-  ]
+  const clientOf = (account: string): Predictions => new Predictions(gateway.url, keyOf(account))
+  ;[mine, theirs, poor] = [clientOf('mine'), clientOf('theirs'), clientOf('poor')]
+  racers = RACERS.map(clientOf)
   const credit = async (client: Predictions): Promise<number> =>
     ((await (await client.send('GET', '/v1/management/payg/balance')).json()) as { data: { total_credits: number } })
       .data.total_credits
-  for (const client of [mine, theirs, poor])
-    for (let looks = 0; looks < 100 && (await credit(client)) === 0; looks++) await Bun.sleep(50)
+  for (const client of [mine, theirs, poor, ...racers]) while ((await credit(client)) === 0) await Bun.sleep(50)
 })
 afterAll(async () => {
   gated?.open()
@@ -536,7 +536,7 @@ describe('cancelling', () => {
     const ends = new Map<string, number>()
     const round = async (at: number): Promise<void> => {
       const prompt = `Race ${at}`
-      const account = at % 2 === 0 ? mine : theirs
+      const account = racers[at % racers.length]!
       const { id } = await account.create('maker/flux', { prompt })
       await until(() => provider.made.some(({ input }) => input.prompt === prompt))
       const made = provider.made.find(({ input }) => input.prompt === prompt)!
@@ -557,8 +557,9 @@ describe('cancelling', () => {
       ])
       ends.set(ended.status, (ends.get(ended.status) ?? 0) + 1)
     }
-    for (let from = 0; from < ROUNDS; from += 6)
-      await Promise.all(Array.from({ length: Math.min(6, ROUNDS - from) }, (_, at) => round(from + at)))
+    const atOnce = CONCURRENCY * racers.length
+    for (let from = 0; from < ROUNDS; from += atOnce)
+      await Promise.all(Array.from({ length: Math.min(atOnce, ROUNDS - from) }, (_, at) => round(from + at)))
     expect([...ends.keys()].sort()).toEqual(['canceled', 'succeeded'])
   }, 60_000)
 })
