@@ -246,9 +246,9 @@ test('a short deadline passes in real time', async () => {
   const passed = Promise.withResolvers<void>()
   deadlines.set(new Deadline({ onDeadline: passed.resolve }), 30)
   // The timer of the wheel does not keep a process alive.
-  const alive = setTimeout(() => {}, 1_000)
+  const alive = setTimeout(() => {}, 10_000)
   await passed.promise
   clearTimeout(alive)
   expect(performance.now() - startedAt).toBeGreaterThanOrEqual(30)
-  expect(performance.now() - startedAt).toBeLessThan(900)
+  expect(performance.now() - startedAt).toBeLessThan(5_000)
 })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
@@ -278,14 +278,16 @@ describe.skipIf(disk === undefined)('a full disk', () => {
   }, 20_000)
 })
 
-/** System calls that fail while a file exists. */
+/** System calls that fail while a file exists, and make another one then. */
 const FAILING = (file: string): string => `
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 #define FAILING(name) int name(int file) { \
-  if (access("${file}", F_OK) == 0) { errno = EIO; return -1; } \
+  if (access("${file}", F_OK) == 0) { \
+    close(open("${file}.seen", O_WRONLY | O_CREAT, 0600)); errno = EIO; return -1; } \
   return ((int (*)(int))dlsym(RTLD_NEXT, #name))(file); }
 FAILING(fsync)
 FAILING(fdatasync)
@@ -346,7 +348,8 @@ test.skipIf(!CAN_PRELOAD)(
       provider.open()
       writeFileSync(failing, '')
       expect(await generate()).toBe(200)
-      await Bun.sleep(500)
+      await until(() => existsSync(`${failing}.seen`))
+      await Bun.sleep(100)
       rmSync(failing)
       expect([await generate(), await generate()]).toEqual([503, 503])
       gateway.kill('SIGTERM')

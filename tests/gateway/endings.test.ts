@@ -176,7 +176,7 @@ class Books {
   /** The records that were written since the last call. */
   async fresh(count: number): Promise<GenerationRecord[]> {
     let found: GenerationRecord[] = []
-    const deadline = performance.now() + 5_000
+    const deadline = performance.now() + 30_000
     while (
       (found = await this.#store.ledger.generations(this.#last, 1000)).length < count &&
       performance.now() < deadline

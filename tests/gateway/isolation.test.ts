@@ -170,7 +170,7 @@ models:
   await store.close()
   const seen = async (): Promise<boolean> =>
     (await send('GET', '/v1/models', keyOf('stopped', 'subscription'))).status === 403 && (await creditOf('theirs')) > 0
-  for (let looks = 0; looks < 60 && !(await seen()); looks++) await Bun.sleep(50)
+  while (!(await seen())) await Bun.sleep(50)
 })
 afterAll(async () => {
   await gateway?.stop()

@@ -81,7 +81,8 @@ describe('a client that leaves', () => {
       await response.body!.getReader().read()
       const left = performance.now()
       leave.abort()
-      expect((await upstream.aborted) - left).toBeLessThan(250)
+      // A busy machine needs a moment for it; nothing else would end the stream as soon.
+      expect((await upstream.aborted) - left).toBeLessThan(2_000)
     })
   }
 

@@ -921,12 +921,8 @@ async function makeOther(): Promise<string> {
   sluice('accounts', 'create', 'other')
   const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
   // The server reads changes of another process within two seconds.
-  for (
-    let tries = 0;
-    tries < 60 &&
-    (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).status !== 200;
-    tries++
-  )
-    await Bun.sleep(50)
+  const isKnown = async (): Promise<boolean> =>
+    (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).status === 200
+  while (!(await isKnown())) await Bun.sleep(50)
   return text
 }

@@ -45,7 +45,7 @@ async function threeModels(
 async function recordsOf({ data }: Gateway, count: number): Promise<GenerationRecord[]> {
   const store = await storeIn(data)
   try {
-    const deadline = performance.now() + 10_000
+    const deadline = performance.now() + 30_000
     for (;;) {
       const records = await store.ledger.generations(undefined, 1_000)
       if (records.length >= count || performance.now() > deadline) return records
