@@ -8,7 +8,7 @@ import { writeToMemory } from './test-folder.mjs'
 /** Bun prints its summary at the end of its output. */
 const TAIL_CHARACTERS = 4000
 /** Files run in parallel on busy machines: a test may wait longer than Bun's five seconds. */
-const TEST_TIMEOUT_MS = 15_000
+const TEST_TIMEOUT_MS = 60_000
 
 /** Test files run in several workers: one more than there are cores, because most slow tests wait for timers. */
 const WORKERS = availableParallelism() + 1
