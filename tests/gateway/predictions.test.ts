@@ -15,6 +15,7 @@ const CONCURRENCY = 3
 const WAITING = 4
 /** Each has as many predictions as run at once. */
 const RACERS = Array.from({ length: 10 }, (_, at) => `racer-${at}`)
+const ACCOUNTS = ['mine', 'theirs', 'poor', ...RACERS]
 
 let gateway: Gateway
 let provider: PredictionProvider
@@ -32,7 +33,7 @@ limits: { requestsPerMinute: 1000000, body: 1MiB }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 }, concurrency: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: refuse }
 predictions: { concurrency: ${CONCURRENCY}, waiting: ${WAITING} }
-keys: [${['mine', 'theirs', 'poor', ...RACERS].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
+keys: [${ACCOUNTS.map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
 providers:
   up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none }
   other: { protocol: predictions, baseUrl: "${other.url}", apiKey: none }
