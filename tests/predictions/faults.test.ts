@@ -176,19 +176,26 @@ faultTest(
 faultTest('a prediction is polled at intervals that grow with its age', async (at) => {
   const gateway = await at.start()
   const polledAt: number[] = []
-  at.upstream.instead = () => void polledAt.push(performance.now())
+  /** How long an eighth of the age at each poll takes here: on a busy machine longer, as the interval does. */
+  const eighths: Promise<number>[] = []
+  at.upstream.instead = () => {
+    const now = performance.now()
+    polledAt.push(now)
+    eighths.push(Bun.sleep((now - polledAt[0]!) / 8).then(() => performance.now() - now))
+    return undefined
+  }
   await ended(gateway, await at.create(gateway, { key: 'patient', ms: 5_000 }))
   const [made = 0] = polledAt
-  // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
+  const expected = await Promise.all(eighths)
   const ratios = polledAt
-    .map((at, index) => ({ age: at - made, ratio: (at - polledAt[index - 1]!) / (at - made) }))
+    .map((at, index) => ({ age: at - made, ratio: (at - polledAt[index - 1]!) / expected[index - 1]! }))
     .filter(({ age }) => age > 2_300)
     .map(({ ratio }) => ratio)
     .toSorted((a, b) => a - b)
   expect(ratios.length).toBeGreaterThan(1)
   const median = ratios[Math.floor(ratios.length / 2)]!
-  expect(median).toBeGreaterThan(0.06)
-  expect(median).toBeLessThan(0.16)
+  expect(median).toBeGreaterThan(0.52)
+  expect(median).toBeLessThan(1.5)
 })
 
 describe('a provider out of capacity', () => {
@@ -203,7 +210,6 @@ describe('a provider out of capacity', () => {
     const end = await ended(gateway, await at.create(gateway, { key: 'busy', ms: 100 }))
     expect([end.status, at.createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
     expect(sentAt[1]! - sentAt[0]!).toBeGreaterThan(990)
-    // The call of the test before may come as late as this one.
     await until(() => at.calls.filter(({ path }) => path === '/busy').length === 1)
   })
 
