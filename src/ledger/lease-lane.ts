@@ -17,8 +17,8 @@ type LeaseSource = {
   acquire(least: bigint, most: bigint): Promise<Acquired>
   /** Asks other processes to give back what they do not use. */
   reclaim(): Promise<void>
-  /** Gives back what is not held, but for `kept`. */
-  giveBack(kept: bigint): void
+  /** Gives back what is not held, but for `kept`. Resolves when that can be leased again, if calls may overtake it. */
+  giveBack(kept: bigint): Promise<void> | void
 }
 
 /** `granted`: leased now; `elsewhere`: what other processes have leased. */
@@ -43,6 +43,8 @@ export class LeaseLane {
   #lowest: bigint | undefined
   #spanEndsAt: number
   #refilledAt = 0
+  /** Amounts that were given back so far, and those of them that the store may not have yet. */
+  #returns = { begun: 0, open: 0 }
 
   constructor(source: LeaseSource, time: LaneTime = REAL) {
     this.#source = source
@@ -75,7 +77,15 @@ export class LeaseLane {
 
   /** Gives back all that no request holds. */
   giveBack(): void {
-    this.#source.giveBack(0n)
+    this.#giveBack(0n)
+  }
+
+  #giveBack(kept: bigint): void {
+    const returning = this.#source.giveBack(kept)
+    if (returning === undefined) return
+    this.#returns.begun++
+    this.#returns.open++
+    void returning.finally(() => this.#returns.open--)
   }
 
   /** Gives back what was not used for a span. False where nothing is leased and nothing was spent since. */
@@ -84,8 +94,8 @@ export class LeaseLane {
     const left = this.#source.left()
     const lowest = this.#lowest === undefined || left < this.#lowest ? left : this.#lowest
     const idle = lowest - this.#pace
-    if (idle > 0n) this.#source.giveBack(left - idle)
-    const isUsed = this.#pace > 0n || left > idle || this.#isBusy
+    if (idle > 0n) this.#giveBack(left - idle)
+    const isUsed = this.#pace > 0n || left > idle || this.#isBusy || this.#returns.open > 0
     this.#spent = { now: 0n, before: this.#spent.now }
     this.#lowest = undefined
     this.#spanEndsAt = now + SPAN_MS
@@ -115,18 +125,22 @@ export class LeaseLane {
 
   /** Leases for all of them, and lets those go on for which it is enough; the others remain in the list. */
   async #acquireFor(waiting: Waiting[]): Promise<void> {
-    let elsewhere = await this.#acquireMissing(waiting)
+    let mayComeBack = await this.#acquireMissing(waiting)
     for (const ms of RECLAIM_MS) {
-      if (waiting.length === 0 || elsewhere === 0n) return
+      if (waiting.length === 0 || !mayComeBack) return
       // Others may have stopped to use some since the last question.
       await this.#source.reclaim()
       await this.#time.sleep(ms)
-      elsewhere = await this.#acquireMissing(waiting)
+      mayComeBack = await this.#acquireMissing(waiting)
     }
   }
 
-  /** Those that can go on do so at once: what no request holds would be given back as soon as others ask for it. */
-  async #acquireMissing(waiting: Waiting[]): Promise<bigint> {
+  /**
+   * Those that can go on do so at once: what no request holds would be given back as soon as others ask for it. Resolves
+   * to true where others have leased some, or what this process gave back was on its way.
+   */
+  async #acquireMissing(waiting: Waiting[]): Promise<boolean> {
+    const before = this.#returns.begun - this.#returns.open
     const missing = waiting.reduce((sum, { amount }) => sum + amount, 0n) - this.#source.left()
     const least = missing > 0n ? missing : 0n
     const { granted, elsewhere } = await this.#source.acquire(least, least + this.#pace)
@@ -140,7 +154,7 @@ export class LeaseLane {
       left -= one.amount
       one.resolve(true)
     }
-    return elsewhere
+    return elsewhere > 0n || this.#returns.begun > before
   }
 }
 

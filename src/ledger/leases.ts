@@ -183,7 +183,7 @@ export class Leases {
       reclaim: () => store.reclaim(accountId),
       giveBack: (kept) => {
         const { credit, bonus } = wallet(accountId).giveBack(kept)
-        if (credit + bonus > 0n) this.#return({ funds: [{ accountId, credit, bonus }] })
+        if (credit + bonus > 0n) return this.#return({ funds: [{ accountId, credit, bonus }] })
       },
     }))
   }
@@ -202,7 +202,7 @@ export class Leases {
       reclaim: () => store.reclaim(accountId),
       giveBack: (kept) => {
         const windows = quota(accountId).giveBack(kept)
-        if (windows.length > 0) this.#return({ windows })
+        if (windows.length > 0) return this.#return({ windows })
       },
     }))
   }
@@ -226,7 +226,7 @@ export class Leases {
       reclaim: () => store.reclaim(keyId),
       giveBack: (kept) => {
         const budget = budgets().giveBack(keyId, kept)
-        if (budget !== undefined) this.#return({ budgets: [budget] })
+        if (budget !== undefined) return this.#return({ budgets: [budget] })
       },
     }))
   }
@@ -237,9 +237,9 @@ export class Leases {
     return lane
   }
 
-  #return(returned: Partial<ReturnedLeases>): void {
+  #return(returned: Partial<ReturnedLeases>): Promise<void> {
     // The store has them back when this process ends, if it does not take them now.
-    this.#sources.store.giveBack({ funds: [], windows: [], budgets: [], ...returned }).catch(() => {})
+    return this.#sources.store.giveBack({ funds: [], windows: [], budgets: [], ...returned }).catch(() => {})
   }
 
   #round(): void {

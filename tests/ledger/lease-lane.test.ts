@@ -53,13 +53,14 @@ class Race {
 
   #process(): Process {
     const { time } = this
-    const giveBack = async (kept: bigint): Promise<void> => {
+    const giveBack = (kept: bigint): Promise<void> | void => {
       const idle = own.leased - own.held - kept
       if (idle <= 0n) return
       own.leased -= idle
-      await time.sleep(this.#latency())
-      own.shard -= idle
-      this.free += idle
+      return time.sleep(this.#latency()).then(() => {
+        own.shard -= idle
+        this.free += idle
+      })
     }
     const lane = new LeaseLane(
       {
@@ -79,7 +80,7 @@ class Race {
           for (const other of this.processes)
             if (other !== own) time.after(this.#latency(), () => other.lane.giveBack())
         },
-        giveBack: (kept) => void giveBack(kept),
+        giveBack,
       },
       time,
     )
@@ -111,4 +112,22 @@ once('of requests that race over several processes, as many are served as there 
     served.add(race.served)
   }
   expect([...served]).toEqual([5])
+})
+
+once('a request is served from what its own process is giving back', async () => {
+  for (const laterMs of [0, 20]) {
+    let latencyMs = 10
+    const race = new Race(1, 1n, () => latencyMs)
+    const { lane } = race.processes[0]!
+    // Leased, and not held, by a request that waits for something else besides.
+    race.time.after(0, () => void lane.get(1n))
+    race.time.after(200, () => {
+      latencyMs = 100
+      lane.giveBack()
+      latencyMs = 10
+    })
+    race.time.after(200 + laterMs, () => void race.ask(0))
+    await race.time.run()
+    expect([laterMs, race.served]).toEqual([laterMs, 1])
+  }
 })
