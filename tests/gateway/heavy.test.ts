@@ -266,17 +266,25 @@ describe('a process that dies while it works on a request', () => {
       .data
   }
 
-  test('costs that request only', async () => {
-    const before = await balance()
-    expect(workers()).toEqual([])
-    const lost = post(gateway, bodyWith(10_000))
-    let found: string[] = []
-    while (found.length === 0) {
-      found = workers()
-      await Bun.sleep(1)
+  /** The response to a request whose process is killed. It is sent again where the process has answered sooner. */
+  async function killedRequest(): Promise<{ refused: Response; before: unknown }> {
+    for (;;) {
+      while (workers().length > 0) await Bun.sleep(1)
+      const before = await balance()
+      const sent = post(gateway, bodyWith(10_000))
+      let found: string[] = []
+      while (found.length === 0) {
+        found = workers()
+        await Bun.sleep(1)
+      }
+      for (const pid of found) process.kill(Number(pid), 'SIGKILL')
+      const refused = await sent
+      if (refused.status !== 200) return { refused, before }
     }
-    for (const pid of found) process.kill(Number(pid), 'SIGKILL')
-    const refused = await lost
+  }
+
+  test('costs that request only', async () => {
+    const { refused, before } = await killedRequest()
     expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('send less in one request')])
     expect(await balance()).toEqual(before)
     const next = await post(gateway, bodyWith(10_000))
