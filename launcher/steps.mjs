@@ -10,8 +10,8 @@ const TAIL_CHARACTERS = 4000
 /** Files run in parallel on busy machines: a test may wait longer than Bun's five seconds. */
 const TEST_TIMEOUT_MS = 60_000
 
-/** Test files run in several workers: one more than there are cores, because most slow tests wait for timers. */
-const WORKERS = availableParallelism() + 1
+/** Test files run in several workers: two for each core, because most slow tests wait for timers and processes. */
+const WORKERS = 2 * availableParallelism()
 
 /**
  * Runs the steps at the same time, prints the seconds of each, names the failed tests, and ends with the line `N

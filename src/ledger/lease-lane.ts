@@ -136,8 +136,8 @@ export class LeaseLane {
   }
 
   /**
-   * Those that can go on do so at once: what no request holds would be given back as soon as others ask for it. Resolves
-   * to true where others have leased some, or what this process gave back was on its way.
+   * Those that can go on do so at once: what no request holds would be given back as soon as others ask for it.
+   * Resolves to true where others have leased some, or what this process gave back was on its way.
    */
   async #acquireMissing(waiting: Waiting[]): Promise<boolean> {
     const before = this.#returns.begun - this.#returns.open
