@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { program } from '../program.ts'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { sqlIn } from '../stores.ts'
 import { until } from '../transport/raw-server.ts'
@@ -38,15 +39,11 @@ class Scene {
 }
 
 function signalTest(name: string, run: (at: Scene) => Promise<void>): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  test.concurrent(name, inScene, LIMIT_MS)
+  test.concurrent(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 const WORDS = 'one two three four five six'

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inScene } from '../scene.ts'
 import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } from '../server.ts'
 import { newPostgresFolder, once } from '../stores.ts'
 
@@ -181,15 +182,11 @@ models:
 const LIMIT_MS = 180_000
 
 function backgroundTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = test): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  as.concurrent(name, inScene, LIMIT_MS)
+  as.concurrent(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 backgroundTest('the error of a background response that failed shows no credential', async (at) => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 
@@ -60,16 +61,14 @@ const get = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: sluice\r\n\
 
 /** Looks at connections are a second apart, and streams are waited for: both tests run at the same time. */
 function connectionTest(name: string, run: (at: Scene) => Promise<void>): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await at.start()
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  test.concurrent.skipIf(process.platform !== 'linux')(name, inScene, 90_000)
+  test.concurrent.skipIf(process.platform !== 'linux')(
+    name,
+    inScene(
+      () => new Scene(),
+      (at) => at.start().then(() => run(at)),
+    ),
+    90_000,
+  )
 }
 
 connectionTest(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { GenerationRecord } from '../../src/store/store.ts'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { rawServer, until, type RawServer, type RawSocket } from '../transport/raw-server.ts'
 import { storeIn } from '../stores.ts'
@@ -138,16 +139,14 @@ class Scene {
 const LIMIT_MS = 60_000
 
 function leavingTest(name: string, run: (at: Scene) => Promise<void>, timeouts: object = {}): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await at.start(timeouts)
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  test.concurrent(name, inScene, LIMIT_MS)
+  test.concurrent(
+    name,
+    inScene(
+      () => new Scene(),
+      (at) => at.start(timeouts).then(() => run(at)),
+    ),
+    LIMIT_MS,
+  )
 }
 
 describe('a client that leaves', () => {

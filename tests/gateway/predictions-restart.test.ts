@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
@@ -53,13 +54,13 @@ models:
     this.client = new Predictions(this.#running.url, this.#running.key)
   }
 
-  async end(signal: Signal): Promise<void> {
+  async kill(signal: Signal): Promise<void> {
     this.#running!.kill(signal)
     expect(await this.#running!.exited).toBe(signal === 'SIGTERM' ? 0 : 137)
   }
 
   async restart(signal: Signal, between: (store: Store) => Promise<void> = async () => {}): Promise<void> {
-    await this.end(signal)
+    await this.kill(signal)
     const store = await storeIn(this.folder)
     await between(store)
     await store.close()
@@ -120,7 +121,7 @@ models:
     expect(credit).toBe(CREDIT - Object.values(bills).reduce((sum, bill) => sum + bill, 0n))
   }
 
-  async close(): Promise<void> {
+  async end(): Promise<void> {
     this.gated.open()
     await this.#running?.stop()
     rmSync(this.folder, { recursive: true, force: true })
@@ -132,16 +133,14 @@ models:
 const LIMIT_MS = 60_000
 
 function restartTest(name: string, run: (at: Scene) => Promise<void>, drain = '300ms'): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene(drain)
-    try {
-      await at.start()
-      await run(at)
-    } finally {
-      await at.close()
-    }
-  }
-  test.concurrent(name, inScene, LIMIT_MS)
+  test.concurrent(
+    name,
+    inScene(
+      () => new Scene(drain),
+      (at) => at.start().then(() => run(at)),
+    ),
+    LIMIT_MS,
+  )
 }
 
 describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
@@ -210,13 +209,13 @@ describe('a server that is stopped', () => {
     async (at) => {
       const prompt = 'Switched off'
       const { id } = await at.createRunning(prompt)
-      await at.end('SIGTERM')
+      await at.kill('SIGTERM')
       const { polls } = at.madeFor(prompt)[0]!
       await at.start(false)
       at.finish(prompt)
       await Bun.sleep(500)
       expect([(await at.client.get(id)).status, at.madeFor(prompt)[0]!.polls]).toEqual(['processing', polls])
-      await at.end('SIGTERM')
+      await at.kill('SIGTERM')
       await at.start()
       expect(await at.client.ended(id)).toMatchObject({ status: 'succeeded', output: 'done' })
       await at.expectSettled({ [id]: FEE })

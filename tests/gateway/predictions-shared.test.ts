@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import type { Store } from '../../src/store/store.ts'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { newPostgresFolder, storeIn } from '../stores.ts'
 import { until } from '../transport/raw-server.ts'
@@ -86,15 +87,11 @@ models:
 const LIMIT_MS = 120_000
 
 function sharedTest(name: string, run: (at: Scene) => Promise<void>): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  test.concurrent(name, inScene, LIMIT_MS)
+  test.concurrent(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 describe('a process that ends', () => {

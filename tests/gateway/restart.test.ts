@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { program } from '../program.ts'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
@@ -43,15 +44,11 @@ class Scene {
 }
 
 function restartTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = test): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  as.concurrent(name, inScene, LIMIT_MS)
+  as.concurrent(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 async function kept(

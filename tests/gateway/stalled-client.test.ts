@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createServer, type Server } from 'node:net'
+import { inScene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { type RawClient, rawClient, requestHead, until } from '../transport/raw-server.ts'
 
@@ -47,16 +48,14 @@ class Scene {
 
 /** Both tests wait for limits of time, so they run at the same time. */
 function stalledTest(name: string, config: string, run: (at: Scene) => Promise<void>): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await at.start(config)
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  test.concurrent(name, inScene, 90_000)
+  test.concurrent(
+    name,
+    inScene(
+      () => new Scene(),
+      (at) => at.start(config).then(() => run(at)),
+    ),
+    90_000,
+  )
 }
 
 async function stalledClient({ url, key }: GatewayProcess): Promise<RawClient> {

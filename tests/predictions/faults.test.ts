@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inScene } from '../scene.ts'
 import { startGateway, startGatewayProcess, type Gateway, type GatewayOptions, type GatewayProcess } from '../server.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream } from './upstream.ts'
@@ -92,15 +93,11 @@ ${models}`,
 const LIMIT_MS = 90_000
 
 function faultTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = once.concurrent): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  as(name, inScene, LIMIT_MS)
+  as(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 const send = ({ url, key }: Gateway, method: string, path: string, body?: object): Promise<Response> =>

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
+import { inScene } from '../scene.ts'
 import { type Gateway, type GatewayOptions, startGateway } from '../server.ts'
 import { once } from '../stores.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
@@ -43,15 +44,11 @@ class Scene {
 
 /** `as`: `test`, or with `concurrent` where it mostly waits. */
 function failoverTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = once): void {
-  const inScene = async (): Promise<void> => {
-    const at = new Scene()
-    try {
-      await run(at)
-    } finally {
-      await at.end()
-    }
-  }
-  as(name, inScene, LIMIT_MS)
+  as(
+    name,
+    inScene(() => new Scene(), run),
+    LIMIT_MS,
+  )
 }
 
 type Answered = { status: number; text: string; attempts: number; provider: string | null }
