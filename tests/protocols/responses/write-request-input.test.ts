@@ -41,6 +41,15 @@ describe('the input of a request', () => {
     expect(lossesOf({ turns })).toEqual(['result_added messages', 'content_as_text messages'])
   })
 
+  test.each([
+    [undefined, ['Result of the tool call c9:', 'late']],
+    [true, ['Result of the tool call c9:', 'Error:', 'late']],
+  ])('sends a result without a call with its error (isError: %p)', (isError, texts) => {
+    const late = { ...result('c9', text('late')), isError } as Part
+    const [, item] = input([say('user', text('go')), say('tool', late)])
+    expect((item!.content as Any[]).map((part) => part.text)).toEqual(texts)
+  })
+
   test('sends reasoning to its issuer only, and only before the content it led to', () => {
     const reasoning = (issuer?: { provider: string; model: string }): Part => ({
       type: 'reasoning',
