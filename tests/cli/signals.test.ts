@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { program } from '../program.ts'
-import { inScene } from '../scene.ts'
+import { inScene, Scene } from '../scene.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { sqlIn } from '../stores.ts'
 import { until } from '../transport/raw-server.ts'
@@ -13,9 +13,7 @@ import { until } from '../transport/raw-server.ts'
 /** They wait for streams, so they run at the same time, each with a server of its own. */
 const LIMIT_MS = 60_000
 
-class Scene {
-  readonly #stops: (() => unknown)[] = []
-
+class SignalScene extends Scene {
   async start(config?: string): Promise<GatewayProcess> {
     const gateway = await startGatewayProcess(config === undefined ? {} : { config })
     this.atEnd(() => gateway.stop())
@@ -28,20 +26,12 @@ class Scene {
     this.atEnd(() => rmSync(folder, { recursive: true, force: true }))
     return [program(), 'serve', '--port', '0', '--data', folder]
   }
-
-  atEnd(stop: () => unknown): void {
-    this.#stops.push(stop)
-  }
-
-  async end(): Promise<void> {
-    for (const stop of this.#stops.splice(0).reverse()) await stop()
-  }
 }
 
-function signalTest(name: string, run: (at: Scene) => Promise<void>): void {
+function signalTest(name: string, run: (at: SignalScene) => Promise<void>): void {
   test.concurrent(
     name,
-    inScene(() => new Scene(), run),
+    inScene(() => new SignalScene(), run),
     LIMIT_MS,
   )
 }

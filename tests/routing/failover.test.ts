@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
-import { inScene } from '../scene.ts'
+import { inScene, Scene } from '../scene.ts'
 import { type Gateway, type GatewayOptions, startGateway } from '../server.ts'
 import { once } from '../stores.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
@@ -14,9 +14,7 @@ const LIMIT_MS = 60_000
 /** A head that comes so late is of no endpoint that is given up. */
 const SLOW_MS = 40
 
-class Scene {
-  readonly #stops: (() => unknown)[] = []
-
+class FailoverScene extends Scene {
   async gatewayOver(
     protocol: ConversationName,
     moods: Mood[],
@@ -32,21 +30,13 @@ class Scene {
     this.atEnd(() => gateway.stop())
     return gateway
   }
-
-  atEnd(stop: () => unknown): void {
-    this.#stops.push(stop)
-  }
-
-  async end(): Promise<void> {
-    for (const stop of this.#stops.splice(0).reverse()) await stop()
-  }
 }
 
 /** `as`: `test`, or with `concurrent` where it mostly waits. */
-function failoverTest(name: string, run: (at: Scene) => Promise<void>, as: typeof test = once): void {
+function failoverTest(name: string, run: (at: FailoverScene) => Promise<void>, as: typeof test = once): void {
   as(
     name,
-    inScene(() => new Scene(), run),
+    inScene(() => new FailoverScene(), run),
     LIMIT_MS,
   )
 }
@@ -77,7 +67,7 @@ const FAULTS: [Mood, Mood, typeof test][] = [
 describe('one healthy endpoint of three', () => {
   for (const [first, second, as] of FAULTS)
     for (const protocol of PROTOCOLS) {
-      const noneFails = async (at: Scene): Promise<void> => {
+      const noneFails = async (at: FailoverScene): Promise<void> => {
         const moods: Mood[] = [first, second, 'well']
         const { gateway, upstreams } = await at.gatewayOver(protocol, moods, { routing: { patience: '1s' } })
         const requests = 100
