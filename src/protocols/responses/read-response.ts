@@ -210,15 +210,14 @@ export class ResponsesResponseReader implements Reader {
   #finishItems(output: readonly Json[]): void {
     const streamed = new Set(this.#items.keys())
     const known = output.map((item, at) => {
-      const index = streamed.has(at) && this.#items.get(at)?.type === item.type ? at : this.#indexOfId(item)
+      const index =
+        streamed.has(at) && this.#items.get(at)?.type === item.type ? at : this.#indexById.get(stringOf(item.id))
       return index !== undefined && streamed.delete(index) ? index : undefined
     })
     const unmatched = Map.groupBy([...streamed].reverse(), (index) => this.#items.get(index)!.type)
     for (const [at, item] of output.entries())
       this.#itemDone(known[at] ?? unmatched.get(stringOf(item.type))?.pop() ?? this.#lastIndex + 1, item)
   }
-
-  #indexOfId = ({ id }: Json): number | undefined => this.#indexById.get(stringOf(id))
 
   #reason(type: string, response: Json): { reason: FinishReason; raw: string } {
     if (type === 'response.incomplete' || response.status === 'incomplete') {

@@ -164,7 +164,7 @@ export class PostgresStore implements Store {
   }
 }
 
-/** The operator is told why the database cannot be used, not what a request would be answered. */
+/** Operators get the reason for which the database cannot be used, instead of the error that a request would get. */
 function throwCause(error: unknown): never {
   throw (error as Error).cause ?? error
 }
