@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { findBun, installConsole, installMissing, root } from './install.mjs'
+import { ALLOCATOR, findBun, installConsole, installMissing, root } from './install.mjs'
 import { writeToMemory } from './test-folder.mjs'
 
 /** Bun prints its summary at the end of its output. */
@@ -95,8 +95,8 @@ function countOf(outcome, tail) {
   return Number(lines.at(-1)?.[1] ?? 0)
 }
 
-/** Settings of Bun for tests: they end before its third JIT compiler pays for itself. */
-const RUNTIME = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', BUN_JSC_useFTLJIT: '0' }
+/** Settings of Bun for tests, and that its third JIT compiler is off: they end before it pays for itself. */
+const RUNTIME = { ...ALLOCATOR, BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', BUN_JSC_useFTLJIT: '0' }
 
 /** Bun's output: the name of a file before its tests, a mark before a failed test, and its failed tests once more. */
 const TEST_FILE = /^(\S+\.test\.ts):$/
