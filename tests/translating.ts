@@ -40,10 +40,10 @@ export function written(
   body: Record<string, unknown> = {},
 ): Written {
   const translation = translationOf(request, target, body)
-  if (cutsPassages(protocols[request.protocol].serve, protocols[provider].call, request))
+  if (cutsPassages(protocols[request.protocol].serve, protocols[provider].call, translation.request))
     translation.undo({ type: 'cut-at-passages' })
   const sent = protocols[provider].call.writeRequest(translation)
-  const { stop = [] } = request.sampling
+  const { stop = [] } = translation.request.sampling
   if (stop.length > 0) translation.undo({ type: 'stop-sequences', sequences: stop })
   return { body: sent, losses: translation.report.losses, transforms: translation.transforms }
 }

@@ -1,5 +1,5 @@
 import type { GenerationEvent } from '../generation/event.ts'
-import type { TokenLogprob } from '../generation/request.ts'
+import type { GenerationRequest, TokenLogprob } from '../generation/request.ts'
 import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
@@ -7,6 +7,14 @@ import type { Translation } from './translation.ts'
 export function endAtStopSequences(sequences: readonly string[]): Transform {
   const filter = new StopFilter(sequences)
   return (events) => filter.apply(events)
+}
+
+/** The request without empty stop sequences: they end no response, and Google refuses them. */
+export function withoutEmptyStops(request: GenerationRequest, report: () => void): GenerationRequest {
+  const { stop } = request.sampling
+  if (stop?.includes('') !== true) return request
+  report()
+  return { ...request, sampling: { ...request.sampling, stop: stop.filter((sequence) => sequence !== '') } }
 }
 
 /** Reports stop sequences that the provider does not accept. `reason`: its limit. */
@@ -41,7 +49,7 @@ class StopFilter {
   #skips = false
 
   constructor(sequences: readonly string[]) {
-    this.#sequences = sequences.filter((sequence) => sequence !== '')
+    this.#sequences = sequences
   }
 
   apply(events: readonly GenerationEvent[]): GenerationEvent[] {

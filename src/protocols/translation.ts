@@ -14,6 +14,7 @@ import {
 } from './request-paths.ts'
 import type { SchemaCache } from './schema/cache.ts'
 import { SchemaBudget } from './schema/schema.ts'
+import { withoutEmptyStops } from './stop-sequences.ts'
 import type { Undo } from './transforms.ts'
 
 /**
@@ -80,8 +81,11 @@ export class Translation {
     this.#body = bodyAsSent(rawRequest)
     this.#paths = paths
     this.schemaCache = schemaCache
-    this.request = withStepsAsText(request, (part) =>
+    const withTexts = withStepsAsText(request, (part) =>
       this.lose('content_as_text', this.at(part), 'steps of a tool of another provider: sent as text'),
+    )
+    this.request = withoutEmptyStops(withTexts, () =>
+      this.lose('unsupported_by_provider', this.setting('stop'), 'an empty stop sequence ends no response'),
     )
   }
 

@@ -238,9 +238,9 @@ function translate(
   const translation = new Translation(request, target, rawRequest, serve.paths, schemaCache)
   refuseNative(translation)
   // The first of the transforms, since the others change the text in which citations count.
-  if (cutsPassages(serve, call, request)) translation.undo({ type: 'cut-at-passages' })
+  if (cutsPassages(serve, call, translation.request)) translation.undo({ type: 'cut-at-passages' })
   const body = call.writeRequest(translation)
-  const { stop = [] } = request.sampling
+  const { stop = [] } = translation.request.sampling
   if (stop.length > 0) translation.undo({ type: 'stop-sequences', sequences: stop })
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
   const hasLongNumbers = ((rawRequest.scanned?.scan.seen ?? Watched.longNumber) & Watched.longNumber) !== 0

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import type { Loss } from '../../src/protocols/translation.ts'
 import { eventsFor, readerFor, written } from '../translating.ts'
 import { framesOf } from './provider-replies.ts'
-import { contextOf, others } from './routes.ts'
+import { type Json, HELLO, contextOf, NAMES, others, ROUTES, sendTo } from './routes.ts'
 
 /** Stop sequences that a provider does not accept: Sluice ends its response at them. */
 
@@ -90,4 +91,66 @@ test('a stop sequence of whitespace only, which messages providers refuse, ends 
     finish: { stopSequence: ' ' },
   })
   expect(written('messages', ofChat, TARGET).body.stop_sequences).toEqual(STOPS.slice(0, 5))
+})
+
+/** How a client of each protocol with stop sequences writes them. */
+const WRITTEN: Partial<Record<ConversationName, [path: string, write: (stops: string[]) => Json]>> = {
+  'chat.completions': ['stop', (stop) => ({ stop })],
+  messages: ['stop_sequences', (stops) => ({ stop_sequences: stops })],
+  generateContent: ['generationConfig.stopSequences', (stopSequences) => ({ generationConfig: { stopSequences } })],
+}
+
+const SENT: Record<ConversationName, (body: Json) => unknown> = {
+  'chat.completions': ({ stop }) => stop,
+  responses: () => undefined,
+  messages: ({ stop_sequences }) => stop_sequences,
+  generateContent: ({ generationConfig }) => generationConfig?.stopSequences,
+}
+
+describe('an empty stop sequence', () => {
+  const routes = ROUTES.filter(([client]) => WRITTEN[client] !== undefined)
+
+  test.each(routes)('of a %s client is dropped for %s, reported, and ends no response', (client, provider) => {
+    const [path, write] = WRITTEN[client]!
+    const loss = {
+      code: 'unsupported_by_provider',
+      path,
+      effect: 'dropped',
+      reason: 'an empty stop sequence ends no response',
+    }
+    const alone = contextOf(client, { ...HELLO[client], ...write(['']) })
+    const { body, losses } = sendTo(provider, alone)
+    expect(SENT[provider](body)).toBeUndefined()
+    expect(losses.filter(({ code }) => code !== 'limit_required')).toEqual([loss as Loss])
+    expect(fold(eventsFor(provider, RESPONSES[provider]('zero').whole, {}, alone.request))).toMatchObject({
+      parts: [{ text: 'zero' }],
+      finish: { reason: 'stop' },
+    })
+
+    const amongOthers = contextOf(client, { ...HELLO[client], ...write(['', 'two']) })
+    const sent = sendTo(provider, amongOthers)
+    if (provider !== 'responses') expect(SENT[provider](sent.body)).toEqual(['two'])
+    expect(sent.losses).toContainEqual(loss as Loss)
+    expect(fold(eventsFor(provider, RESPONSES[provider]('one-two').whole, {}, amongOthers.request))).toMatchObject({
+      parts: [{ text: 'one-' }],
+      finish: { stopSequence: 'two' },
+    })
+  })
+
+  test('of a chat completions client is dropped also if it is the only value of stop', () => {
+    const { body, losses } = sendTo(
+      'generateContent',
+      contextOf('chat.completions', { ...HELLO['chat.completions'], stop: '' }),
+    )
+    expect(body.generationConfig?.stopSequences).toBeUndefined()
+    expect(losses).toMatchObject([{ code: 'unsupported_by_provider', path: 'stop' }])
+  })
+
+  test.each(NAMES.filter((name) => WRITTEN[name] !== undefined))(
+    'of a %s client is judged by a provider of its own protocol',
+    (client) => {
+      const body = WRITTEN[client]![1](['', 'two'])
+      expect(sendTo(client, contextOf(client, { ...HELLO[client], ...body })).body).toMatchObject(body)
+    },
+  )
 })
