@@ -106,6 +106,19 @@ const byType = (...order: Part['type'][]): Change => ({
   }),
 })
 
+/** A message has one field for its text. */
+const textBeforeCalls: Change = {
+  name: 'text before calls',
+  loss: ['response_field_adjusted', 'response.text'],
+  make: (answer) => {
+    const firstCall = answer.parts.findIndex(({ type }) => type === 'tool-call')
+    const isAfter = (part: Part, at: number): boolean => firstCall >= 0 && at > firstCall && part.type === 'text'
+    const after = answer.parts.filter(isAfter)
+    const others = answer.parts.filter((part, at) => !isAfter(part, at))
+    return after.length === 0 ? answer : { ...answer, parts: others.toSpliced(firstCall, 0, ...after) }
+  },
+}
+
 const noCacheLifetimes: Change = {
   name: 'one sum of cache writes',
   loss: ['response_usage_adjusted', 'response.usage'],
@@ -233,7 +246,7 @@ const CHAT = (way: Way): Change[] => [
   withoutEmpty,
   ...(way === 'streamed'
     ? [audioLast, joined(isNoText), citationsAtTheEnd]
-    : [byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
+    : [textBeforeCalls, byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
   nullBytes,
   noCacheLifetimes,
   noStopSequence,

@@ -15,6 +15,7 @@ import {
   detailOfText,
   loseCitation,
   loseOfAudio,
+  losePlaceOfText,
   writeCall,
   writeImage,
 } from './write-response.ts'
@@ -141,6 +142,7 @@ export class ChatResponseWriter implements Writer {
     this.#hasText ||= text !== ''
     switch (head.type) {
       case 'text':
+        if (isFirst && this.#hasText && this.#calls > 0) losePlaceOfText(this.#context)
         this.#length += text.length
         this.#content.append(text)
         return [

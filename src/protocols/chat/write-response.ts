@@ -46,10 +46,15 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
 }
 
 function loseOfResponse(context: ResponseContext, { parts, finish, usage }: GenerationResponse): void {
+  let hasCall = false
   for (const part of parts) {
     if (part.type === 'native') loseNativeContent(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
-    else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(context, citation)
+    else if (part.type === 'tool-call') hasCall = true
+    else if (part.type === 'text') {
+      for (const citation of part.citations ?? []) loseCitation(context, citation)
+      if (hasCall && part.text !== '') losePlaceOfText(context)
+    }
   }
   loseStopSequence(context, finish)
   loseLifetimes(context, usage)
@@ -59,6 +64,15 @@ export function loseCitation(context: ResponseContext, citation: Citation): void
   if (citation.url === undefined) lose(context, 'response_citation_dropped', 'citations', 'only URLs can be cited')
   else loseCitationDetails(context, citation)
 }
+
+/** Reports text after a tool call: a client that adds up a stream has one field for it, too. */
+export const losePlaceOfText = (context: ResponseContext): void =>
+  lose(
+    context,
+    'response_field_adjusted',
+    'text',
+    'a message has one field for text: its place after a tool call is lost',
+  )
 
 export const loseOfAudio = (context: ResponseContext, mediaType: string): void =>
   lose(context, 'response_field_adjusted', 'audio', `there is no field for its media type ${mediaType}`)
