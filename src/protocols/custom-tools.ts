@@ -1,5 +1,5 @@
 import type { Tool } from '../generation/request.ts'
-import { isObject, stringOf } from '../json/parse.ts'
+import { isObject, stringOf, tryParse } from '../json/parse.ts'
 import type { Translation } from './translation.ts'
 
 type CustomTool = Tool & { type: 'custom' }
@@ -11,6 +11,23 @@ export const customToolSchema = ({ format }: CustomTool): object => ({
   required: ['input'],
   additionalProperties: false,
 })
+
+/** The text in the arguments of such a function, as far as they came; another object stays as it is. */
+export function freeText(argumentsText: string): string {
+  const value = tryParse(argumentsText) ?? completed(argumentsText)
+  if (!isObject(value)) return argumentsText
+  if (typeof value.input === 'string') return value.input
+  return Object.keys(value).length === 0 ? '' : argumentsText
+}
+
+/** The object that begins with this text, without what is cut in an escape or before the value. */
+function completed(text: string): unknown {
+  if ('{"input":"'.startsWith(text.replace(/\s/g, ''))) return {}
+  const value = tryParse(`${text}}`) ?? tryParse(`${text}"}`) ?? tryParse(`${text.slice(0, text.lastIndexOf('\\'))}"}`)
+  return isObject(value) && typeof value.input === 'string'
+    ? { input: value.input.replace(/[\ud800-\udbff]$/, '') }
+    : value
+}
 
 /** Reports a grammar that the provider reads only as a description, and any other format but free text. */
 export function loseGrammar(tool: CustomTool, translation: Translation): void {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent } from '../generation/event.ts'
 import type { Turn } from '../generation/request.ts'
-import { isObject, tryParse } from '../json/parse.ts'
+import { freeText } from './custom-tools.ts'
 import { someElement } from './element-memory.ts'
 import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
@@ -108,9 +108,3 @@ class CallRestorer {
 }
 
 type PartStart = GenerationEvent & { type: 'part-start' }
-
-/** The text in `{"input": "..."}`; a cut or different object stays as it is. */
-function freeText(argumentsText: string): string {
-  const value = tryParse(argumentsText)
-  return isObject(value) && typeof value.input === 'string' ? value.input : argumentsText
-}
