@@ -55,7 +55,6 @@ export type ElementField =
   | 'cache'
   | 'citations'
   | 'signature'
-  | 'id'
   | 'arguments'
   | 'content'
   | 'isError'

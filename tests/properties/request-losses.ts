@@ -52,7 +52,6 @@ const paths: RequestPaths = {
     cache: ['cache'],
     citations: ['citations'],
     signature: ['signature'],
-    id: ['id', 'callId'],
     arguments: ['arguments'],
     content: ['content'],
     isError: ['isError'],

@@ -46,7 +46,6 @@ export const paths: RequestPaths = {
     cache: ['cache_control', 'prompt_cache_breakpoint', 'function.cache_control'],
     citations: ['../annotations'],
     signature: ['extra_content', 'signature', 'data'],
-    id: ['id', 'tool_call_id'],
     arguments: ['function.arguments', 'custom.input', 'arguments'],
     content: ['content'],
     parameters: ['function.parameters'],

@@ -84,7 +84,6 @@ export class AssistantWriter {
   #call(call: ToolCallPart): Json {
     const { quirks } = this.#translation.target
     const id = acceptedId(call.id, quirks)
-    if (id !== call.id) loseId(call, this.#translation)
     const name = this.#names.sent(call.name)
     // Also where the tool is no longer sent: which tools may be called now changes no earlier turn.
     if (call.form === 'custom' && quirks.customTools === true)
@@ -139,17 +138,6 @@ export class AssistantWriter {
 /** A text that goes on after steps of the provider, which cannot be sent, is a paragraph of its own. */
 const isAfterNative = (parts: readonly Part[], index: number): boolean =>
   parts[index - 1]?.type === 'native' && parts.slice(0, index).some((part) => part.type === 'text' && part.text !== '')
-
-/** Reports the id of a call, or of its result, that had to be hashed. */
-export function loseId(part: Part, translation: Translation): void {
-  translation.lose(
-    'value_hashed',
-    translation.at(part, 'id'),
-    translation.target.quirks.callIds === 'alphanumeric-9'
-      ? 'the provider accepts ids of nine letters and digits: sent as a hash'
-      : 'longer than 64 characters: sent as a hash',
-  )
-}
 
 /**
  * The field that each assistant message of a tool loop has to have, even empty (DeepSeek refuses the request without

@@ -13,7 +13,7 @@ import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { acceptedId } from './call-ids.ts'
 import type { Json } from './shapes.ts'
-import { AssistantWriter, loseId } from './write-request-assistant.ts'
+import { AssistantWriter } from './write-request-assistant.ts'
 import { ContentWriter } from './write-request-parts.ts'
 
 /** The response that is added where the provider requires one between a tool result and the user. */
@@ -165,7 +165,6 @@ export class MessagesWriter {
 
   #resultMessage(result: ToolResultPart, media: Json[]): Json {
     const id = acceptedId(result.callId, this.#translation.target.quirks)
-    if (id !== result.callId) loseId(result, this.#translation)
     return { role: 'tool', tool_call_id: id, content: this.#resultContent(result, media) }
   }
 

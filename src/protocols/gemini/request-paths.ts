@@ -37,7 +37,6 @@ export const paths: RequestPaths = {
     detail: ['mediaResolution', '/generationConfig.mediaResolution'],
     filename: ['inlineData.displayName', 'fileData.displayName'],
     signature: ['thoughtSignature'],
-    id: ['functionCall.id', 'functionResponse.id'],
     arguments: ['functionCall.args'],
     content: ['functionResponse.parts', 'functionResponse.response'],
     isError: ['functionResponse.response.error'],

@@ -31,7 +31,6 @@ export const paths: RequestPaths = {
     cache: ['cache_control'],
     citations: ['citations'],
     signature: ['signature', 'data'],
-    id: ['id', 'tool_use_id'],
     arguments: ['input'],
     content: ['content'],
     isError: ['is_error'],

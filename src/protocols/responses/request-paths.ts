@@ -36,7 +36,6 @@ export const paths: RequestPaths = {
     cache: ['prompt_cache_breakpoint'],
     citations: ['annotations'],
     signature: ['encrypted_content'],
-    id: ['call_id', 'id'],
     arguments: ['arguments', 'input'],
     content: ['output', 'content'],
     parameters: ['parameters'],

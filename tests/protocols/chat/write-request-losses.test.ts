@@ -143,19 +143,6 @@ describe('conversations', () => {
     ])
   })
 
-  test('a hashed id is reported for the call and for its result', () => {
-    const { lost } = sentFor(
-      {
-        turns: [
-          { role: 'assistant', parts: [{ ...callOf('long_id_1'), path: 'messages[0].content[0]' }] },
-          { role: 'tool', parts: [resultOf('long_id_1', undefined, { path: 'messages[1].content[0]' })] },
-        ],
-      },
-      { callIds: 'alphanumeric-9' },
-    )
-    expect(lost).toEqual(['value_hashed messages[0].content[0]', 'value_hashed messages[1].content[0]'])
-  })
-
   test('a provider with strict roles gets another order, which is reported with its paths', () => {
     const { body, lost } = sentFor(
       {
