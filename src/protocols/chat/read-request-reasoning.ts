@@ -199,6 +199,9 @@ export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | 
     if (budget !== undefined) read.budgetTokens = budget
     const hidden = options.boolean('exclude')
     if (hidden !== undefined) read.visible = !hidden
+    const summary = options.string('summary')
+    // Reasoning that the client does not want to see needs no summary.
+    if (summary !== undefined && read.visible !== false) Object.assign(read, { summary, visible: summary !== 'none' })
     const enabled = options.boolean('enabled')
     if (enabled === false) read.effort = 'none'
     else if (enabled === true) read.adaptive = true

@@ -5,6 +5,7 @@ import { present } from '../fields.ts'
 import type { Capabilities, Target } from '../protocol.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import type { Translation } from '../translation.ts'
+import { loseSettings } from '../unsupported-settings.ts'
 import type { Json } from './shapes.ts'
 
 /** The fields that ask for reasoning, in the form of this provider. */
@@ -12,7 +13,7 @@ export function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest
   const { target } = translation
   const { quirks, capabilities } = target
   if (reasoning === undefined) return {}
-  if (reasoning.summary !== undefined) translation.lose('unsupported_field', translation.setting('reasoning.summary'))
+  if (quirks.effortField !== 'reasoning') loseSettings(translation, ['reasoning.summary'], 'unsupported_field')
   if (capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
       translation.lose('reasoning_unsupported', translation.setting('reasoning'))
@@ -45,7 +46,7 @@ export function mayReason({ reasoning, thinking, reasoning_effort: effort }: Jso
 
 /** OpenRouter's `reasoning` object. */
 function writeObject(
-  { budgetTokens, visible }: Reasoning,
+  { budgetTokens, visible, summary }: Reasoning,
   effort: Effort | undefined,
   enabled: boolean,
   maxOutputTokens: number | undefined,
@@ -65,6 +66,7 @@ function writeObject(
           ? { enabled: true }
           : {}),
     ...(visible === undefined ? {} : { exclude: !visible }),
+    ...(summary === undefined || summary === 'none' ? {} : { summary }),
   }
   return Object.keys(written).length > 0 ? { reasoning: written } : {}
 }
