@@ -61,6 +61,7 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf
   toolChoices: ['words', 'named', 'allowed'],
   strictRoles: [true, false],
   mediaParts: ['objects', 'strings'],
+  resultUrls: [true, false],
   formatAlone: [true, false],
   systemRole: ['system', 'developer'],
   reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],

@@ -30,6 +30,8 @@ export type Quirks = {
   strictRoles?: boolean
   /** chat: files and audio as OpenAI's objects (default), or as strings, `document_url` and `input_audio` (Mistral). */
   mediaParts?: 'objects' | 'strings'
+  /** generateContent: a medium in the result of a function may have a URL (Vertex); otherwise it follows the result. */
+  resultUrls?: boolean
   /** chat: a response format is refused together with tools and in streams. */
   formatAlone?: boolean
   /** chat: the role of leading instructions. Default `system`. */

@@ -20,6 +20,8 @@ import { IDENTITY, ISSUER, NAMES } from './protocol-pairs.ts'
 export type Scope = {
   systemTurns: boolean
   resultMedia: boolean
+  /** Media with a URL in results. */
+  resultUrls: boolean
   customTools: boolean
   failedResults: boolean
   audio: boolean
@@ -31,6 +33,7 @@ export type Scope = {
 const ALL: Scope = {
   systemTurns: true,
   resultMedia: true,
+  resultUrls: true,
   customTools: true,
   failedResults: true,
   audio: true,
@@ -42,7 +45,7 @@ const SCOPES: Record<ConversationName, Scope> = {
   'chat.completions': { ...ALL, resultMedia: false, failedResults: false, video: false },
   responses: { ...ALL, failedResults: false, video: false },
   messages: { ...ALL, audio: false, video: false, customTools: false, refusals: false },
-  generateContent: { ...ALL, systemTurns: false, customTools: false, refusals: false },
+  generateContent: { ...ALL, resultUrls: false, systemTurns: false, customTools: false, refusals: false },
 }
 
 /** The content that all of these protocols have. */
@@ -88,6 +91,8 @@ const image: fc.Arbitrary<MediaPart> = fc
       .map((url): MediaPart => ({ type: 'image', source: { type: 'url', url } })),
   )
   .chain((part) => rarely(fc.constantFrom('low', 'high')).map((detail) => present({ ...part, detail })))
+const withData = (part: MediaPart): MediaPart =>
+  part.source.type === 'url' ? { ...part, source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } } : part
 const pdf: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   type: 'file',
   source: { type: 'data', mediaType: 'application/pdf', data },
@@ -168,7 +173,7 @@ const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
         ...(scope.resultMedia
           ? [
               fc
-                .tuple(nonEmptyText, image)
+                .tuple(nonEmptyText, scope.resultUrls ? image : image.map(withData))
                 .map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part]),
             ]
           : []),

@@ -3,6 +3,7 @@ import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { readObject } from '../../json/exact.ts'
 import { registeredType, unsupportedMedia } from '../media.ts'
 import { rememberWritten, writeTurns } from '../pieces.ts'
+import type { Quirks } from '../quirks.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import { BEGUN_BY_ASSISTANT, type Translation } from '../translation.ts'
@@ -138,9 +139,10 @@ export class ContentWriter {
     return { functionResponse: { id: call.id, name: this.#names.sent(call.name), response } }
   }
 
-  /** `following`: receives media that the model does not accept inside the response. */
+  /** `following`: receives media that are not accepted inside the response. */
   #writeResult(result: ToolResultPart, call: ToolCallPart, following: GeminiPart[]): GeminiPart {
-    const acceptsMedia = this.#translation.target.capabilities.reasoning === 'level'
+    const { capabilities, quirks } = this.#translation.target
+    const acceptsMedia = capabilities.reasoning === 'level'
     const texts: string[] = []
     const media: GeminiPart[] = []
     for (const part of result.content) {
@@ -148,7 +150,7 @@ export class ContentWriter {
         texts.push(part.text)
         continue
       }
-      if (acceptsMedia && part.type !== 'native') {
+      if (acceptsMedia && part.type !== 'native' && isHeldInResults(part, quirks)) {
         this.#loseResolution(part)
         media.push(this.#writeMediaData(part))
         continue
@@ -287,6 +289,13 @@ const withTags = (role: string, parts: readonly GeminiPart[]): GeminiPart[] => [
   ...parts,
   { text: `\n</${role}>` },
 ]
+
+/**
+ * Reports whether the response of a function may contain a medium. Audio and video are refused: "is not supported in
+ * `function_response.parts`".
+ */
+const isHeldInResults = ({ type, source }: MediaPart, { resultUrls }: Quirks): boolean =>
+  (type === 'image' || type === 'file') && (source.type !== 'url' || resultUrls === true)
 
 /** Arguments as an object with order and numbers kept; undefined for text that is cut or not an object. */
 function writeArguments({ arguments: text, form }: ToolCallPart): Record<string, unknown> | undefined {
