@@ -20,6 +20,7 @@ import type { PredictionContext } from './endpoints/predictions/predictor.ts'
 import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
 import { streamPrediction } from './endpoints/predictions/stream.ts'
 import { getWebhookSecret } from './endpoints/predictions/webhooks.ts'
+import { compactionHooks } from './endpoints/responses/compaction.ts'
 import { expand } from './endpoints/responses/expand.ts'
 import { ResponseStore } from './endpoints/responses/response-store.ts'
 import {
@@ -31,6 +32,7 @@ import {
 } from './endpoints/responses/routes.ts'
 import { GatewayError } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
+import type { FromPath } from './protocols/raw-request.ts'
 import { nearest } from './nearest.ts'
 import { getOpenApi } from './openapi/document.ts'
 import { generate } from './pipeline/generate.ts'
@@ -120,10 +122,20 @@ const SHARED = { errorFormat: 'client' } as const
 
 const NO_HOOKS: GenerationHooks = {}
 
-const generation = (name: string, path: string, protocol: ProtocolName, makeHooks?: MakeHooks): Route[] => {
+const generation = (
+  name: string,
+  path: string,
+  protocol: ProtocolName,
+  makeHooks?: MakeHooks,
+  fromPath?: FromPath,
+): Route[] => {
   const withoutHooks = { protocol, hooks: NO_HOOKS }
   const handle: AuthenticatedRoute['handle'] = (app, inbound) =>
-    generate(app, inbound, makeHooks === undefined ? withoutHooks : { protocol, hooks: makeHooks(app, inbound) })
+    generate(
+      app,
+      inbound,
+      makeHooks === undefined ? withoutHooks : { protocol, hooks: makeHooks(app, inbound), fromPath },
+    )
   return ['', '/relay'].map((prefix) => once(post(prefix + name, prefix + path, handle, { errorFormat: protocol })))
 }
 
@@ -150,6 +162,7 @@ const googleModel = ({ params: [publisher, model] }: PublicRequest): string =>
 export const routes: readonly Route[] = [
   ...generation('chat.completions', '/v1/chat/completions', 'chat.completions'),
   ...generation('responses', '/v1/responses', 'responses', (app, inbound) => new ResponseStore(app, inbound)),
+  ...generation('responses.compact', '/v1/responses/compact', 'responses', compactionHooks, { compaction: true }),
   ...generation('messages', '/v1/messages', 'messages'),
   ...generation('images', '/v1/images/generations', 'images', imageHooks),
   googleGeneration('generateContent', false),
@@ -243,7 +256,6 @@ export function match(method: string, path: string): Match {
       path,
       'The methods of a model are :generateContent, :streamGenerateContent and :countTokens.',
     )
-  if (method === 'POST' && path === '/v1/responses/compact') throw notFound(method, path, NO_COMPACTION)
   const others = routes.filter((route) => isPath(route, path)).map((route) => route.method)
   if (others.length > 0) throw wrongMethod(method, path, [...new Set(others)])
   const meant = meantPath(path)
@@ -285,12 +297,6 @@ function isUnservedMethod(path: string): boolean {
 }
 
 const METHOD = /^(?:predict|[a-z]+[A-Z])\w*$/
-
-/** OpenAI's route has the path of a stored response. */
-const NO_COMPACTION =
-  'Conversations are compacted by clients: request a summary by POST /v1/responses and go on with that. ' +
-  'A provider of the responses API does it with context_management of POST /v1/responses. ' +
-  "Codex does it for every provider whose name is not 'OpenAI'."
 
 const notFound = (method: string, path: string, advice: string): GatewayError =>
   new GatewayError('not_found', `No route for ${method} ${path.slice(0, 200)}. ${advice}`)

@@ -36,6 +36,8 @@ export type GenerationRequest = {
   /** OpenAI's lifetime of a cached prefix. */
   cacheRetention?: string
   stream: boolean
+  /** responses only: the conversation is to be compacted, not continued. */
+  compaction?: true
   /** chat completions only: the client requests a usage chunk in its stream. */
   includeUsage?: boolean
   /** The protocol the request was read from. */

@@ -72,6 +72,19 @@ export const generationSchemas: Record<string, Schema> = {
     '!output': listOf(object({ '!type': text })),
     usage: nullable(tokens('input_tokens', 'output_tokens', 'total_tokens')),
   }),
+  CompactionRequest: object({
+    '!model': MODEL,
+    input: { anyOf: [text, listOf(object({})), { type: 'null' }] },
+    instructions: nullable(text),
+    previous_response_id: nullable(text),
+  }),
+  Compaction: object({
+    '!id': text,
+    '!object': { const: 'response.compaction' },
+    '!created_at': whole,
+    '!output': listOf(object({ '!type': text })),
+    '!usage': tokens('input_tokens', 'output_tokens', 'total_tokens'),
+  }),
   MessageRequest: object({
     '!model': MODEL,
     '!max_tokens': whole,
@@ -162,6 +175,15 @@ const openAi: Generation[] = [
     request: 'ResponseRequest',
     response: 'Response',
     example: { model: SANDBOX, input: 'Hello' },
+  },
+  {
+    path: '/v1/responses/compact',
+    summary: 'Compact a conversation, by a provider of the responses API',
+    errors: OPENAI,
+    request: 'CompactionRequest',
+    response: 'Compaction',
+    example: { model: 'sandbox/responses', input: 'Hello' },
+    isStreamed: false,
   },
   {
     path: '/v1/messages',

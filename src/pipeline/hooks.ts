@@ -7,6 +7,7 @@ import type { Frame } from '../http/frames.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import type { RawRequest, RequestContext, TranslationContext } from '../protocols/protocol.ts'
+import type { FromPath } from '../protocols/raw-request.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import type { WrittenResponse } from '../store/store.ts'
@@ -22,8 +23,7 @@ import type { ResolvedMedia } from './media.ts'
 export type GenerationRoute = {
   protocol: ProtocolName
   hooks: GenerationHooks
-  /** Model and streaming, where they are in the path instead of the body. */
-  fromPath?: { model: string; stream: boolean } | undefined
+  fromPath?: FromPath | undefined
   /** A stream leaves as the elements of one JSON array (Google's form without `alt=sse`). */
   jsonArray?: boolean
 }

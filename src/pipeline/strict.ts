@@ -141,14 +141,15 @@ function lossRefusal(prepared: readonly { endpoint: Endpoint; losses: readonly L
 
 /**
  * True where a request may be sent with a lower output limit than its own: an answer in one piece, whose client accepts
- * losses. A budget of reasoning must stay below the limit.
+ * losses. A budget of reasoning must stay below the limit, and a compaction has none.
  */
 export const mayLower = (
   { config }: Pick<AppContext, 'config'>,
   { request: { headers }, candidates }: AuthenticatedRequest,
-  { stream, reasoning }: RequestSettings,
+  { stream, reasoning, compaction }: RequestSettings,
 ): boolean =>
   !stream &&
+  compaction !== true &&
   reasoning?.budgetTokens === undefined &&
   candidates?.preferences.requireParameters !== true &&
   !translationOptions(headers, config).strict

@@ -69,7 +69,7 @@ export type Protocol = {
     /** Whose rights providers of this protocol open a URL with that no others open; undefined for any other URL. */
     opensOnly?(url: string): 'anyone' | 'operator' | undefined
     /** Path and query after the provider's base URL. */
-    path(target: Target, stream: boolean): string
+    path(target: Target, request: Pick<RequestSettings, 'stream' | 'compaction'>): string
     /**
      * Headers of this protocol other than credentials. `rawRequest`: given if the client uses it too; its versions and
      * beta flags are passed on.
@@ -124,6 +124,8 @@ export type RawRequest = {
   /** Model and streaming from the URL path, if the protocol has them there. */
   model?: string
   stream?: boolean
+  /** responses: the URL path asks for a compaction of the conversation. */
+  compaction?: true
   /** responses: how many items of `previous_response_id` were put in front of the client's own in `body.input`. */
   inserted?: number
   headers: Headers

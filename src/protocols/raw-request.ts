@@ -8,8 +8,8 @@ import { syntaxProblem } from '../json/syntax-error.ts'
 import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
 
-/** Model and streaming from the URL path. */
-export type FromPath = { model: string; stream: boolean }
+/** Members of a request that its URL path has in place of the body. */
+export type FromPath = Pick<RawRequest, 'model' | 'stream' | 'compaction'>
 
 type ReadingServices = {
   config: { limits: BodyLimits & { bodyBytes: number } }
@@ -100,6 +100,7 @@ class ScannedRequest implements RawRequest {
   headers: Headers
   readonly model?: string
   readonly stream?: boolean
+  readonly compaction?: true
   scanned: ScannedBody | undefined
   readonly #parse: ParseBody | undefined
   #text: string | undefined
@@ -109,9 +110,7 @@ class ScannedRequest implements RawRequest {
     this.scanned = scanned
     this.headers = headers
     this.#parse = parse
-    if (fromPath === undefined) return
-    this.model = fromPath.model
-    this.stream = fromPath.stream
+    if (fromPath !== undefined) Object.assign(this, fromPath)
   }
 
   get text(): string {

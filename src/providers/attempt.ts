@@ -198,7 +198,7 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
         ? forward(context, call, target)
         : translate(endpoint, context, schemaCache)
   return {
-    url: baseUrl + call.path(target, request.stream),
+    url: baseUrl + call.path(target, request),
     headers: {
       'content-type': 'application/json',
       accept: request.stream ? 'text/event-stream' : 'application/json',

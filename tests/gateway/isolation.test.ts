@@ -58,6 +58,7 @@ const TABLE: Record<string, Row> = {
             { path: `${prefix}/v1/chat/completions`, body: { model: 'sandbox/chat', ...turn }, keys: USERS },
           ],
           [`POST ${prefix}responses responses`, responses(`${prefix}/v1/responses`)],
+          [`POST ${prefix}responses.compact responses`, responses(`${prefix}/v1/responses/compact`)],
           [
             `POST ${prefix}messages messages`,
             { path: `${prefix}/v1/messages`, body: { model: 'sandbox/messages', max_tokens: 9, ...turn }, keys: USERS },

@@ -86,11 +86,6 @@ test.each([
   expect([status, text]).toEqual([404, expect.stringContaining(methods)])
 })
 
-test('POST /v1/responses/compact is answered with 404, which says how conversations are compacted', async () => {
-  const { status, text } = await send('POST', '/v1/responses/compact', { body: '{}' })
-  expect([status, text]).toEqual([404, expect.stringMatching(/compacted by clients.*context_management.*Codex/)])
-})
-
 test('an unknown path of the management API is answered with its own paths', async () => {
   expect((await send('GET', '/v1/management/key')).text).toContain('Did you mean /v1/management/keys?')
   for (const path of ['/v1/management', '/v1/management/balance', '/v1/management/keys/a/b/c']) {

@@ -255,6 +255,19 @@ describe('signatures in the history', () => {
   })
 })
 
+test('a compacted conversation is one item, which goes on in the next request', async () => {
+  const compacted = (await postJson('/v1/responses/compact', { model: 'responses', input: 'one two three' })) as {
+    output: object[]
+  }
+  expect(compacted).toMatchObject({
+    object: 'response.compaction',
+    output: [{ type: 'compaction', encrypted_content: expect.any(String) }],
+    usage: { input_tokens: 3, output_tokens: 1, total_tokens: 4 },
+  })
+  const input = [...compacted.output, { role: 'user', content: '[[reply: on]]' }]
+  expect(await postJson('/v1/responses', { model: 'responses', input })).toMatchObject({ status: 'completed' })
+})
+
 test('token counting endpoints return the prompt tokens', async () => {
   expect(
     await postJson('/v1/messages/count_tokens?beta=true', {

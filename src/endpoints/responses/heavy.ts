@@ -1,7 +1,9 @@
+import type { AppContext } from '../../context.ts'
 import { ownTurn } from '../../json/own-turn.ts'
 import { isObject } from '../../json/parse.ts'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
-import { HEAVY } from '../../pipeline/heavy/weight.ts'
+import { HEAVY, TooHeavy } from '../../pipeline/heavy/weight.ts'
+import type { RawRequest } from '../../protocols/protocol.ts'
 import { itemText, responseOf } from '../../store/responses.ts'
 import type { ResponseTexts, Store } from '../../store/store.ts'
 import { expand, type Item, isReference, type ItemSource, withIds } from './expand.ts'
@@ -55,10 +57,25 @@ export async function storedTexts(
   return { responses, items, isHeavy: bytes >= HEAVY.bytes || count * ELEMENTS_PER_ITEM >= HEAVY.elements }
 }
 
-/** The steps of `ResponseStore.beforeRead` in the other process. */
+/**
+ * Puts stored conversations into a request, and gives the items that its client sent. Throws what `expand` throws, and
+ * TooHeavy with the conversations if another process is to do it.
+ */
+export async function expandStored(
+  { store, config: { limits } }: Pick<AppContext, 'store' | 'config'>,
+  accountId: string,
+  rawRequest: RawRequest,
+): Promise<Item[]> {
+  const needed = neededItems(rawRequest.body)
+  const given = needed && (await storedTexts(store.responses, accountId, needed, limits.bodyBytes))
+  if (given?.isHeavy === true) throw new TooHeavy(given)
+  return expand(rawRequest, sourceOf(given, rawRequest.body), accountId, limits)
+}
+
+/** The steps of `expandStored` in the other process. */
 export const readItems: ApiReader = async (rawRequest, { id, accountId, config, given }) => {
   const { body } = rawRequest
-  const isStored = body.store !== false
+  const isStored = body.store !== false && rawRequest.compaction !== true
   const source = sourceOf(given.api as GivenItems | undefined, body)
   const sent = await expand(rawRequest, source, accountId, config.limits)
   // Values that are no items are refused when the request is read, after this.
@@ -73,7 +90,7 @@ export const readItems: ApiReader = async (rawRequest, { id, accountId, config, 
 }
 
 /** Undefined for a request that refers to nothing. */
-export function neededItems({ input, previous_response_id: previous }: Item): NeededItems | undefined {
+function neededItems({ input, previous_response_id: previous }: Item): NeededItems | undefined {
   const references = Array.isArray(input) ? input.filter(isReference) : []
   if (typeof previous !== 'string' && references.length === 0) return undefined
   return {

@@ -6,7 +6,6 @@ import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import { log } from '../../log/log.ts'
 import { isPending } from '../../pipeline/background.ts'
-import { TooHeavy } from '../../pipeline/heavy/weight.ts'
 import type { ClosableGeneration, Generation, GenerationHooks } from '../../pipeline/hooks.ts'
 import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
 import { bodyBytes } from '../../protocols/raw-request.ts'
@@ -16,8 +15,8 @@ import type { Endpoint } from '../../providers/catalogue.ts'
 import { keyedName } from '../../providers/names.ts'
 import { itemText, writtenResponse } from '../../store/responses.ts'
 import type { BackgroundWork, ItemText, WrittenResponse } from '../../store/store.ts'
-import { expand, type Item, withIds } from './expand.ts'
-import { type FoundItems, neededItems, type NeededItems, sourceOf, storedTexts } from './heavy.ts'
+import { type Item, withIds } from './expand.ts'
+import { expandStored, type FoundItems, type NeededItems, storedTexts } from './heavy.ts'
 
 const API: ProtocolName = 'responses'
 
@@ -49,12 +48,8 @@ export class ResponseStore implements GenerationHooks {
   }
 
   async beforeRead(rawRequest: RawRequest): Promise<void> {
-    const needed = neededItems(rawRequest.body)
-    const given = needed && (await this.supply(needed))
-    if (given?.isHeavy === true) throw new TooHeavy(given)
     if (rawRequest.body.store !== false) this.#bytesToKeep = bodyBytes(rawRequest)
-    const { limits } = this.#app.config
-    const items = await expand(rawRequest, sourceOf(given, rawRequest.body), this.#accountId, limits)
+    const items = await expandStored(this.#app, this.#accountId, rawRequest)
     this.#inputItems = (responseId) => withIds(items, responseId).map(itemText)
     this.#wantsBackground = rawRequest.body.background === true
   }

@@ -1,3 +1,4 @@
+import type { RequestSettings } from '../../generation/request.ts'
 import { googleTier } from '../../generation/service-class.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { withImageOutput } from '../image-config.ts'
@@ -10,7 +11,7 @@ import { writeConfig } from './write-request-config.ts'
 import { ContentWriter } from './write-request-contents.ts'
 import { GOOGLE_NAMES, writeTools } from './write-request-tools.ts'
 
-export const path = ({ model }: Target, stream: boolean): string => {
+export const path = ({ model }: Target, { stream }: Pick<RequestSettings, 'stream'>): string => {
   const name = encodeURIComponent(model).replaceAll('%2F', '/')
   return `/models/${name}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
 }

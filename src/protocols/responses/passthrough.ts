@@ -23,7 +23,7 @@ import { reasoningItem } from './write-request-input.ts'
  * already, the provider stores nothing (unless it has to, to work in the background), and its reasoning comes back
  * encrypted so that a later turn can replay it.
  */
-export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning, request }: ForwardContext, target: Target): string {
   const { body } = rawRequest
   const added = Array.isArray(body.input) ? missingItems(body.input, issuedBy(restoredReasoning, target)) : []
   const text =
@@ -42,12 +42,20 @@ export function forward({ rawRequest, restoredReasoning }: ForwardContext, targe
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   removeRoutingMembers(changes, body, target.quirks)
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
-  if (body.background !== true) changes.store = 'false'
-  const include = withEncryptedReasoning(body, target)
-  if (include !== undefined) changes.include = JSON.stringify(include)
+  // A compaction is never stored, and its reasoning is in no item of its own.
+  if (request?.compaction !== true) Object.assign(changes, stateless(body, target))
   const input = withoutUnusable(withItems(body.input, added), target)
   if (input !== undefined) changes.input = JSON.stringify(input)
   return splice(text, changes)
+}
+
+/** Has the provider store nothing, and encrypt the reasoning that it would have stored. */
+function stateless(body: Json, target: Target): Record<string, string> {
+  const include = withEncryptedReasoning(body, target)
+  return {
+    ...(body.background === true ? {} : { store: 'false' }),
+    ...(include === undefined ? {} : { include: JSON.stringify(include) }),
+  }
 }
 
 type Added = { before: number; item: Json }
@@ -201,9 +209,11 @@ export class ResponsesPassthrough implements Passthrough {
 
   #withOurIdentity(response: string): string {
     const {
+      request: { compaction },
       responseIdentity: { id, model },
       rawRequest: { body },
     } = this.#context
+    if (compaction === true) return splice(response, { id: JSON.stringify(id) })
     const changes: Record<string, string | undefined> = { id: JSON.stringify(id), model: JSON.stringify(model) }
     const spans = spansOf(response)
     if (spans.has('store')) changes.store = JSON.stringify(body.store ?? true)

@@ -1,6 +1,6 @@
-import { invalid } from '../../error.ts'
+import { GatewayError, invalid } from '../../error.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { takeRoutingMembers } from '../routing-members.ts'
 import { readUser } from '../user-ids.ts'
@@ -19,6 +19,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const model = needed.require('model', needed.string('model'), 'the name of a model')
   if (model === '') throw invalid('model', 'must not be empty')
   const stream = needed.boolean('stream') ?? false
+  if (rawRequest.compaction === true) checkCompaction(model, stream, extras)
   const names = namespaceNames(rawRequest.body)
   const input = new InputReader(names, extras)
   input.readInstructions(body)
@@ -37,6 +38,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     ...present('parallelTools', body.boolean('parallel_tool_calls')),
     ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
     stream,
+    ...present('compaction', rawRequest.compaction),
     protocol: 'responses',
     extras,
   }
@@ -44,6 +46,20 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   takeRoutingMembers(body)
   collectExtras(body, extras)
   return request
+}
+
+/** Only a provider of this protocol compacts a conversation, which for others is the work of clients. */
+function checkCompaction(model: string, stream: boolean, extras: Extras): void {
+  if (stream) throw invalid('stream', 'must be false: a compaction is not streamed')
+  refuseElsewhere(
+    extras,
+    new GatewayError(
+      'unsupported_parameter',
+      `model: no provider of '${model}' compacts conversations, only providers of the responses API do. ` +
+        'Use a model of one of those, or request a summary by POST /v1/responses and go on with that',
+      { param: 'model' },
+    ),
+  )
 }
 
 function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'reasoning'> {

@@ -1,4 +1,4 @@
-import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import type { Reasoning, RequestSettings, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { openaiTier } from '../../generation/service-class.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, acceptsSampling, limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
@@ -9,7 +9,7 @@ import { writeHosted } from '../hosted-tools.ts'
 import { writeImageTool } from '../image-config.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import { rememberWritten, writeTurns } from '../pieces.ts'
-import type { Capabilities, RawRequest } from '../protocol.ts'
+import type { Capabilities, RawRequest, Target } from '../protocol.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import { functionSchema, responseSchema } from '../schema/openai.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
@@ -24,7 +24,8 @@ import { writeHostedTool } from './hosted-tools.ts'
 import type { Json } from './shapes.ts'
 import { breakpoints, InputWriter } from './write-request-input.ts'
 
-export const path = (): string => '/responses'
+export const path = (_target: Target, { compaction }: Pick<RequestSettings, 'compaction'>): string =>
+  compaction === true ? '/responses/compact' : '/responses'
 
 /** Versions and betas of a client that speaks this protocol are passed on. */
 export function headers(rawRequest: RawRequest | undefined): Record<string, string> {

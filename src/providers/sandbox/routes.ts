@@ -8,6 +8,7 @@ import type { ProtocolName } from '../../generation/request.ts'
 export type Route =
   | { kind: 'generate'; protocol: ProtocolName; model?: string; stream?: boolean; array?: boolean }
   | { kind: 'count'; protocol: 'messages' | 'responses' | 'generateContent'; model?: string }
+  | { kind: 'compact'; protocol: 'responses' }
   | { kind: 'models'; model?: string }
   | { kind: 'prediction'; base: string; model?: string; id?: string; cancel: boolean }
 
@@ -39,6 +40,7 @@ function decodePath(path: string): string {
 function routeOfPath(path: string): Route | undefined {
   if (path.endsWith('/chat/completions')) return { kind: 'generate', protocol: 'chat.completions' }
   if (path.endsWith('/responses')) return { kind: 'generate', protocol: 'responses' }
+  if (path.endsWith('/responses/compact')) return { kind: 'compact', protocol: 'responses' }
   if (path.endsWith('/responses/input_tokens')) return { kind: 'count', protocol: 'responses' }
   if (path.endsWith('/messages/count_tokens')) return { kind: 'count', protocol: 'messages' }
   if (path.endsWith('/messages')) return { kind: 'generate', protocol: 'messages' }

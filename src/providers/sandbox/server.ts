@@ -13,7 +13,7 @@ import { encodeId, predictionAt, readCreate, writePredictionError } from './pred
 import { readDirectives, scriptOf } from './read-script.ts'
 import { JSON_HEADERS, jsonResponse, responseInstead, streamResponse, type UnwrittenResponse } from './response.ts'
 import { routeOf, type Route } from './routes.ts'
-import { promptTokens, usageOf } from './tokens.ts'
+import { countTokens, promptTokens, usageOf } from './tokens.ts'
 
 type RouteOf<K extends Route['kind']> = Route & { kind: K }
 
@@ -44,6 +44,7 @@ async function handle(request: Request, route: Route, url: URL): Promise<Respons
   if (route.kind === 'prediction') return createPrediction(text, route, url.origin + route.base, request.signal)
   const rawRequest = readRawRequest(text, route, request.headers)
   if (route.kind === 'count') return Response.json(tokenCount(rawRequest, route))
+  if (route.kind === 'compact') return Response.json(compacted(rawRequest))
   return generate(rawRequest, route, url.pathname + url.search, request.signal)
 }
 
@@ -65,12 +66,12 @@ function checkKey(headers: Headers, url: URL): void {
     throw new GatewayError('invalid_api_key', "Invalid API key: the sandbox rejects keys that contain 'wrong'.")
 }
 
-function readRawRequest(text: string, route: RouteOf<'generate' | 'count'>, headers: Headers): RawRequest {
+function readRawRequest(text: string, route: RouteOf<'generate' | 'count' | 'compact'>, headers: Headers): RawRequest {
   return {
     body: parseObject(text),
     text,
     headers,
-    ...(route.model === undefined ? {} : { model: route.model }),
+    ...(route.kind !== 'compact' && route.model !== undefined ? { model: route.model } : {}),
     ...(route.kind === 'generate' && route.stream !== undefined ? { stream: route.stream } : {}),
   }
 }
@@ -177,6 +178,27 @@ function tokenCount(rawRequest: RawRequest, route: RouteOf<'count'>): object {
   const inner = rawRequest.body['generateContentRequest']
   const isWrapped = typeof inner === 'object' && inner !== null
   return { totalTokens: count(isWrapped ? (inner as Record<string, unknown>) : rawRequest.body) }
+}
+
+/** The conversation as one item, with the usage of the request. */
+function compacted(rawRequest: RawRequest): object {
+  const request = readWhole(rawRequest, 'responses')
+  checkModel(request)
+  const hash = digest(rawRequest.text)
+  const [input, output] = [promptTokens(request), countTokens(hash)]
+  return {
+    id: `resp_${hash}`,
+    object: 'response.compaction',
+    created_at: Math.floor(Date.now() / 1000),
+    output: [{ id: `cmp_${hash}`, type: 'compaction', encrypted_content: hash }],
+    usage: {
+      input_tokens: input,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: output,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: input + output,
+    },
+  }
 }
 
 function errorResponse(error: GatewayError, route: Route | undefined): Response {

@@ -18,8 +18,10 @@ import {
 /** Conversations that are sent to providers of generateContent. */
 
 test('the path has the model and the method', () => {
-  expect(path(targetOf(), false)).toBe('/models/m:generateContent')
-  expect(path({ ...targetOf(), model: 'a/b?c' }, true)).toBe('/models/a/b%3Fc:streamGenerateContent?alt=sse')
+  expect(path(targetOf(), { stream: false })).toBe('/models/m:generateContent')
+  expect(path({ ...targetOf(), model: 'a/b?c' }, { stream: true })).toBe(
+    '/models/a/b%3Fc:streamGenerateContent?alt=sse',
+  )
 })
 
 describe('instructions and text', () => {
