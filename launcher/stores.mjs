@@ -48,6 +48,7 @@ const ONCE = {
     'gateway/edges',
     'gateway/error-formats',
     'gateway/extreme-answers',
+    'gateway/files-memory',
     'gateway/heavy',
     'gateway/last-frame',
     'gateway/many',
