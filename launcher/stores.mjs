@@ -52,6 +52,7 @@ const ONCE = {
     'gateway/heavy',
     'gateway/last-frame',
     'gateway/many',
+    'gateway/media-urls',
     'gateway/memory',
     'gateway/model-paths',
     'gateway/model-prices',

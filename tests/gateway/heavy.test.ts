@@ -339,12 +339,17 @@ describe('a long request to the sandbox', () => {
 })
 
 /** The same tests again, every request taken for a heavy one. */
-describe.each(['media', 'reasoning', 'stored-responses', 'issued-ids', 'own-protocol'])(
-  'with all requests in another process, the tests of %s',
-  async (name) => {
-    const usual = { ...HEAVY }
-    beforeAll(() => void Object.assign(HEAVY, { bytes: 0, elements: 0, unscanned: 0, settings: 0, answer: 0 }))
-    afterAll(() => void Object.assign(HEAVY, usual))
-    await import(`./${name}.test.ts?heavy`)
-  },
-)
+describe.each([
+  'media-files',
+  'media-ids',
+  'media-urls',
+  'reasoning',
+  'stored-responses',
+  'issued-ids',
+  'own-protocol',
+])('with all requests in another process, the tests of %s', async (name) => {
+  const usual = { ...HEAVY }
+  beforeAll(() => void Object.assign(HEAVY, { bytes: 0, elements: 0, unscanned: 0, settings: 0, answer: 0 }))
+  afterAll(() => void Object.assign(HEAVY, usual))
+  await import(`./${name}.test.ts?heavy`)
+})
