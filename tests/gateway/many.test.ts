@@ -4,7 +4,8 @@ import { IS_LONG } from '../runs.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
-import { ANSWERS, answerOf, bodyOf, REQUESTS } from './many.ts'
+import { bodyOf, REQUESTS } from './many.ts'
+import { ANSWERS, answerOf } from './many-answers.ts'
 
 /**
  * Bodies and responses with a million elements of one kind: more than a function call can have arguments.
