@@ -80,6 +80,7 @@ const ONCE = {
     'ledger/money',
     'ledger/open-generation',
     'ledger/output-speeds',
+    'ledger/price-catalog',
     'ledger/price-import',
     'ledger/prices',
     'ledger/rating',
