@@ -1,128 +1,29 @@
-import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { validateWebhook } from 'replicate'
-import { SteadyClock } from '../../src/accounts/clock.ts'
-import { Keys } from '../../src/accounts/keys.ts'
-import { readConfig, type Config } from '../../src/config/load.ts'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { Deadlines, deadlines } from '../../src/deadlines.ts'
-import { toStored, type Prediction } from '../../src/endpoints/predictions/prediction.ts'
-import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
-import { accountsOf } from '../../src/ledger/starting-credit.ts'
+import type { Prediction } from '../../src/endpoints/predictions/prediction.ts'
+import { readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { log } from '../../src/log/log.ts'
 import { Fields } from '../../src/protocols/fields.ts'
-import type { AuthenticatedRequest } from '../../src/context.ts'
-import type { Store } from '../../src/store/store.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
-import { ON_POSTGRES, storeIn } from '../stores.ts'
+import { ON_POSTGRES } from '../stores.ts'
+import {
+  answers,
+  countDue,
+  ended,
+  finish,
+  got,
+  prediction,
+  restart,
+  secretOf,
+  store,
+  urlOf,
+  useWebhooks,
+  validated,
+  webhooksWith,
+  type Got,
+} from './webhook-receiver.ts'
 
-type Got = {
-  path: string
-  headers: Headers
-  text: string
-  body: { id: string; status: string; logs: string; input: object; output: unknown }
-}
-
-let folder: string
-let store: Store
-let modules: { store: Store; keys: Keys; config: Config; clock: SteadyClock }
-let receiver: ReturnType<typeof Bun.serve>
-let got: Got[]
-/** The status that the receiver responds with, by the path of its URL. */
-let answers: Map<string, () => number | Promise<number>>
-const open: Webhooks[] = []
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-webhooks-'))
-  got = []
-  answers = new Map()
-  receiver = Bun.serve({
-    port: 0,
-    hostname: '127.0.0.1',
-    idleTimeout: 0,
-    async fetch(request) {
-      const { pathname: path } = new URL(request.url)
-      const text = await request.text()
-      got.push({ path, headers: request.headers, text, body: JSON.parse(text) as Got['body'] })
-      return new Response(null, { status: await (answers.get(path)?.() ?? 200) })
-    },
-  })
-  await restart()
-})
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((webhooks) => webhooks.stop()))
-  await store.close()
-  await receiver.stop(true)
-  rmSync(folder, { recursive: true, force: true })
-})
-
-async function restart(): Promise<void> {
-  store = await storeIn(folder, { exclusive: true })
-  const config = readConfig(`fetch: { private: ["127.0.0.1:${receiver.port}"] }\n`, 'sluice.yaml', {})
-  modules = {
-    store,
-    config,
-    clock: new SteadyClock(),
-    keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }),
-  }
-}
-
-const webhooksWith = (options: ConstructorParameters<typeof Webhooks>[1] = {}): Webhooks => {
-  const webhooks = new Webhooks(modules, { retryAfterMs: [20, 20, 20], pauseMs: 30, ...options })
-  open.push(webhooks)
-  return webhooks
-}
-
-const urlOf = (path: string): string => `http://127.0.0.1:${receiver.port}${path}`
-
-let made = 0
-const prediction = (path: string, more: Partial<Prediction> = {}): Prediction => ({
-  id: (++made).toString(16).padStart(32, '0'),
-  accountId: 'mine',
-  model: 'owner/name',
-  status: 'processing',
-  createdAt: 1,
-  startedAt: 2,
-  completedAt: null,
-  version: null,
-  input: { prompt: 'a fox' },
-  output: null,
-  error: null,
-  logs: '',
-  origin: 'https://sluice.example',
-  webhook: { url: urlOf(path), events: ['start', 'output', 'logs', 'completed'] },
-  ...more,
-})
-
-const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
-  ...of,
-  status: 'succeeded',
-  output: ['x'],
-  completedAt: 3,
-  ...more,
-})
-
-/** Ends a prediction as the predictor does. */
-async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
-  await store.predictions.add(toStored({ ...of, status: 'processing', completedAt: null }))
-  const delivery = webhooks.delivery(of)
-  expect(await store.predictions.update(toStored(of), delivery === undefined ? [] : [delivery])).toBe(true)
-  webhooks.notify(of, 'completed')
-}
-
-const secretOf = async (accountId: string): Promise<string> =>
-  ((await getWebhookSecret(modules, { identity: { accountId } } as AuthenticatedRequest).json()) as { key: string }).key
-const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
-  validateWebhook({
-    id: headers.get('webhook-id')!,
-    timestamp: headers.get('webhook-timestamp')!,
-    body: text,
-    signature: headers.get('webhook-signature')!,
-    secret,
-  })
-const countDue = async (): Promise<number> => (await store.predictions.dueDeliveries(Infinity, 1_000)).length
+useWebhooks()
 
 describe('the call for the end of a prediction', () => {
   test("has the body of GET, and a signature that Replicate's own client accepts", async () => {
