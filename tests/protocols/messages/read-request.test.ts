@@ -346,57 +346,6 @@ describe('a request', () => {
     expect(read(body).reasoning).toEqual(reasoning as Any)
   })
 
-  test('has the path of each turn, part, tool and search', () => {
-    const { system, turns, tools } = read({
-      system: 'Be brief.',
-      tools: [
-        { name: 'f', input_schema: {} },
-        { type: 'web_search_20250305', name: 'web_search' },
-      ],
-      messages: [
-        {
-          role: 'user',
-          content: [
-            { type: 'text', text: 'a' },
-            { type: 'image', source: { type: 'url', url: 'u' } },
-            { type: 'document', source: { type: 'url', url: 'u' } },
-            { type: 'search_result', source: 'u', title: 't', content: [{ type: 'text', text: 'x' }] },
-            { type: 'odd_block' },
-          ],
-        },
-        {
-          role: 'assistant',
-          content: [
-            { type: 'thinking', thinking: 'hm', signature: 's' },
-            { type: 'redacted_thinking', data: 'd' },
-            { type: 'tool_use', id: 'a', name: 'f', input: {} },
-            { type: 'redacted_thinking', data: 'of-call:1:asignature' },
-            { type: 'redacted_thinking', data: 'of-text:signature' },
-          ],
-        },
-        {
-          role: 'user',
-          content: [
-            { type: 'text', text: 'before' },
-            { type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: 'x' }] },
-          ],
-        },
-        { role: 'system', content: 'midway' },
-      ],
-    })
-    const pathsOf = (elements: readonly { path?: string | undefined }[]): unknown[] => elements.map(({ path }) => path)
-    expect(pathsOf([...system, ...tools])).toEqual(['system', 'tools[0]', 'tools[1]'])
-    expect(turns.map(({ path, parts }) => [path, ...pathsOf(parts)])).toEqual([
-      ['messages[0]', ...[0, 1, 2, 3, 4].map((index) => `messages[0].content[${index}]`)],
-      ['messages[1]', ...[0, 1, 2, 4].map((index) => `messages[1].content[${index}]`)],
-      ['messages[2]', 'messages[2].content[0]'],
-      ['messages[2]', 'messages[2].content[1]'],
-      ['messages[3]', 'messages[3].content'],
-    ])
-    const [result] = turns[3]!.parts
-    expect(result?.type === 'tool-result' && pathsOf(result.content)).toEqual(['messages[2].content[1].content[0]'])
-  })
-
   test('keeps unknown fields by path, and the older output_format', () => {
     const { extras, outputFormat } = read({
       metadata: { tag: 1 },
