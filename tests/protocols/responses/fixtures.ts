@@ -46,6 +46,12 @@ export const framesOf = (events: readonly GenerationEvent[], context = contextOf
 
 export const parsed = (frames: readonly Frame[]): Any[] => frames.map(({ data }) => JSON.parse(data))
 
+/** The types of events, without their prefix. */
+export const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace('response.', ''))
+
+/** The response in the last event. */
+export const last = (frames: Any[]): Any => frames.at(-1)!.response
+
 export const eventsOf = (frames: readonly Frame[]): GenerationEvent[] => {
   const reader = responses.call.reader({})
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]

@@ -3,13 +3,11 @@ import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { sentences } from '../../grammar.ts'
-import { call, eventsOf, contextOf, framesOf, parsed, read, sentence, stop, text, type Any } from './fixtures.ts'
+import { call, contextOf, eventsOf, framesOf, last, parsed, read, sentence, stop, text, type Any } from './fixtures.ts'
 
 /** Responses that are written for a client of the Responses API and read again. */
 
 const issuer = { provider: 'issuer', model: 'm1' }
-
-const last = (frames: Any[]): Any => frames.at(-1)!.response
 
 test('a signed text, call and image have their signature on the next turn', () => {
   const context = contextOf()

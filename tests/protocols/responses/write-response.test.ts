@@ -4,13 +4,11 @@ import type { ContentFilter, GenerationEvent } from '../../../src/generation/eve
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { LossReport } from '../../../src/protocols/translation.ts'
-import { call, contextOf, framesOf, length, parsed, sentence, stop, text, type Any } from './fixtures.ts'
+import { call, contextOf, framesOf, last, length, parsed, sentence, stop, text, types, type Any } from './fixtures.ts'
 
 /** Streams and whole responses to clients of the Responses API. */
 
 const issuer = { provider: 'issuer', model: 'm1' }
-const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace('response.', ''))
-const last = (frames: Any[]): Any => frames.at(-1)!.response
 
 describe('the stream of a text', () => {
   const frames = parsed(
@@ -336,61 +334,6 @@ test('a web search of the provider has its events', () => {
     'output_item.done',
   ])
   expect(last(frames).output).toEqual([value])
-})
-
-describe('a failed stream', () => {
-  const failure = (error: GatewayError, before = sentence([text, ['par']])) =>
-    parsed(framesOf([...before, { type: 'error', error }]))
-
-  test('has the error in an error event and in the failed response', () => {
-    const frames = failure(new GatewayError('upstream_error', 'broke'))
-    expect(types(frames).slice(-2)).toEqual(['error', 'failed'])
-    expect(frames.at(-2)).toEqual({
-      type: 'error',
-      sequence_number: 5,
-      code: 'server_error',
-      message: 'broke',
-      param: null,
-    })
-    expect(last(frames)).toMatchObject({ status: 'failed', error: { code: 'server_error', message: 'broke' } })
-  })
-
-  test('has the failed response if nothing came before it', () => {
-    expect(types(failure(new GatewayError('upstream_error', 'broke'), []))).toEqual([
-      'created',
-      'in_progress',
-      'error',
-      'failed',
-    ])
-  })
-
-  test('never ends a call that may be cut', () => {
-    const frames = parsed(
-      framesOf([
-        ...sentence([call('c1'), ['{"rm":1}']]),
-        { type: 'error', error: new GatewayError('upstream_error', 'broke') },
-      ]),
-    )
-    expect(types(frames)).not.toContain('output_item.done')
-    expect(last(frames).output).toEqual([])
-  })
-
-  test.each([
-    ['upstream_rate_limited', 'rate_limit_exceeded'],
-    ['overloaded', 'server_is_overloaded'],
-    ['context_length_exceeded', 'context_length_exceeded'],
-    ['insufficient_credit', 'insufficient_quota'],
-    ['invalid_request', 'invalid_prompt'],
-    ['upstream_timeout', 'server_error'],
-  ] as const)('has the code %s as %s', (ours, theirs) => {
-    expect(last(failure(new GatewayError(ours, 'm'))).error.code).toBe(theirs)
-  })
-
-  test('has a known wait in the phrase that clients search for', () => {
-    expect(
-      last(failure(new GatewayError('upstream_rate_limited', 'Slow down.', { retryAfterSeconds: 2 }))).error.message,
-    ).toBe('Slow down. Please try again in 2s.')
-  })
 })
 
 test('nothing follows the end, and the response is stored once', () => {
