@@ -1,33 +1,18 @@
 import { expect } from 'bun:test'
 import { newSubscription } from '../../src/accounts/subscription.ts'
-import type { GenerationEvent } from '../../src/generation/event.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import { NotCovered } from '../../src/store/store.ts'
-import { Model, type Entry, type Policy, type Request, type Tier } from './model.ts'
+import { Model } from './model.ts'
+import { holdOf, type Entry, type Policy, type Request, type Tier } from './model-entries.ts'
+import { isDueAt, type Age } from './pair-ages.ts'
 import { COST, expectLedger, expectQuotas } from './model-checks.ts'
-import { counted, COUNTED_INPUT, nothing, WORD, type Rates, type Received, type Usage } from './model-pricing.ts'
-import { CREDIT, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
+import { counted, COUNTED_INPUT, nothing, type Rates, type Received } from './model-pricing.ts'
+import { CREDIT, eventsOf, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
 import { Rig } from './rig.ts'
 import { accountOf } from '../store/account.ts'
-
-/**
- * Real time at which a generation was admitted, received its first event, and was last due to be written as open.
- * `changed`, `moved`: it received more since it was last written, or its progress was. `isOld`: it was due since it
- * began.
- */
-type Age = {
-  bornMs: number
-  begunMs?: number
-  dueMs?: number
-  changed: boolean
-  moved: boolean
-  isOld: boolean
-  /** Old ones are looked at in this order, after the others. */
-  order: number
-}
 
 /** The ledger and its model, taken through the same steps. */
 export class LedgerPair {
@@ -397,44 +382,6 @@ export class LedgerPair {
       (await audit(this.#rig.other, { overdraft: this.#model.overdraft, usdPerFlow: 32_830_000n })).first,
     ).toBeUndefined()
   }
-}
-
-const holdOf = ({
-  held,
-  flows,
-  budget,
-  output,
-  growAt,
-  unseen,
-  overshoots,
-}: Entry): NonNullable<Entry['writtenHold']> => ({
-  held,
-  flows,
-  budget,
-  output,
-  growAt,
-  unseen,
-  overshoots,
-})
-
-/** True where a generation of this age has to be written as open. */
-function isDueAt({ bornMs, begunMs, dueMs, isOld }: Age, nowMs: number): boolean {
-  if (begunMs !== undefined && !isOld) return nowMs - begunMs > 20
-  return dueMs === undefined ? nowMs - bornMs > 100 : nowMs - dueMs > 5_000
-}
-
-const eventsOf = (what: Of<'record'>['what'], words: number, usage: Partial<Usage>): GenerationEvent[] => {
-  if (what === 'usage') return [{ type: 'usage', usage }]
-  if (what === 'burst') return [{ type: 'usage', usage }, ...eventsOf('text', words, usage)]
-  if (what === 'finish') return [{ type: 'finish', reason: 'stop', raw: 'stop' }]
-  return [
-    {
-      type: 'part-start',
-      part: 0,
-      head: what === 'image' ? { type: 'image', mediaType: 'image/png' } : { type: what },
-    },
-    { type: 'part-delta', part: 0, text: WORD.repeat(words) },
-  ]
 }
 
 /** True where Sluice counts tokens itself for this outcome, which takes a turn longer. */

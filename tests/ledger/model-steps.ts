@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
+import type { GenerationEvent } from '../../src/generation/event.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
-import type { Limit } from './model.ts'
-import type { Rates, Usage } from './model-pricing.ts'
+import type { Limit } from './model-entries.ts'
+import { WORD, type Rates, type Usage } from './model-pricing.ts'
 import type { Death } from './rig.ts'
 
 export const USD = 1_000_000_000n
@@ -165,3 +166,18 @@ export const step = fc.oneof(
 )
 export type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 export type Of<Name extends Step['do']> = Extract<Step, { do: Name }>
+
+/** The events of a step in which something was received. */
+export const eventsOf = (what: Of<'record'>['what'], words: number, usage: Partial<Usage>): GenerationEvent[] => {
+  if (what === 'usage') return [{ type: 'usage', usage }]
+  if (what === 'burst') return [{ type: 'usage', usage }, ...eventsOf('text', words, usage)]
+  if (what === 'finish') return [{ type: 'finish', reason: 'stop', raw: 'stop' }]
+  return [
+    {
+      type: 'part-start',
+      part: 0,
+      head: what === 'image' ? { type: 'image', mediaType: 'image/png' } : { type: what },
+    },
+    { type: 'part-delta', part: 0, text: WORD.repeat(words) },
+  ]
+}
