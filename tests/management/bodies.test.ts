@@ -1,99 +1,32 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Glob } from 'bun'
-import type { BodiesAnswer, BodyAnswer, ChangeAnswer, KeyAnswer, Page } from '../../src/endpoints/management/answers.ts'
+import type { BodiesAnswer, ChangeAnswer, KeyAnswer, Page } from '../../src/endpoints/management/answers.ts'
 import type { RequestDetailAnswer, SessionAnswer } from '../../src/endpoints/management/answers.ts'
-import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess } from '../server.ts'
 import { everythingIn, storeOf } from '../stores.ts'
-import { type Browser, ownerOf, signedIn } from './browser.ts'
+import { ownerOf, signedIn } from './browser.ts'
+import {
+  ALL,
+  bodiesOf,
+  CREDENTIAL,
+  detailOf,
+  FRAMES,
+  gateway,
+  keyWith,
+  LAST_FRAMES,
+  MARK,
+  owner,
+  send,
+  useCapture,
+  type Sending,
+} from './captured-bodies.ts'
 
 /** Bodies of requests: captured where a switch says so, shown to those who may see them, and deleted for good. */
 
-const MARK = 'marigold-4711'
-const CREDENTIAL = 'the provider credential'.replaceAll(' ', '_')
-let gateway: Gateway
-let owner: Browser
-/** A provider that repeats the credential that it was sent; in a stream, slowly. */
-let provider: ReturnType<typeof Bun.serve>
-beforeAll(async () => {
-  provider = Bun.serve({
-    port: 0,
-    fetch: async (request) => {
-      const { headers } = request
-      if (((await request.json()) as { stream?: boolean }).stream === true) return slowStream()
-      const message = { role: 'assistant', content: headers.get('authorization') }
-      return Response.json({ id: 'x', choices: [{ index: 0, message, finish_reason: 'stop' }] })
-    },
-  })
-  gateway = await startGateway({
-    config: `
-capture: { most: all, bytes: 4KiB, redact: [emails, phones, cards] }
-limits: { requestsPerMinute: 100000 }
-providers:
-  up:
-    { protocol: chat.completions, baseUrl: 'http://127.0.0.1:${provider.port}', apiKey: ${CREDENTIAL}, unlisted: true }
-`,
-  })
-  owner = await ownerOf(gateway)
-}, 60_000)
-afterAll(async () => {
-  await gateway?.stop()
-  await provider?.stop(true)
-})
-
-const FRAMES = ['one', 'two', 'three'].map(
-  (content) => `data: {"id":"x","choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}\n\n`,
-)
-const LAST_FRAMES = `data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
-
-const slowStream = (): Response =>
-  new Response(
-    (async function* () {
-      for (const frame of [...FRAMES, LAST_FRAMES]) {
-        yield frame
-        await Bun.sleep(20)
-      }
-    })(),
-    { headers: { 'content-type': 'text/event-stream' } },
-  )
-
-type Sent = { id: string; status: number; text: string }
-type Sending = { key?: string; path?: string; headers?: Record<string, string>; body?: object; of?: Gateway }
-
-async function send(prompt: string, { key, path, headers, body, of = gateway }: Sending = {}): Promise<Sent> {
-  const response = await fetch(of.url + (path ?? '/v1/chat/completions'), {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key ?? of.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: prompt }], ...body }),
-  })
-  const text = await response.text()
-  const id = response.headers.get('x-request-id')!.replace('req_', '')
-  return { id, status: response.status, text }
-}
-
-/** A new key whose bodies are captured. */
-async function keyWith(capture: object | null, browser = owner): Promise<{ id: string; text: string }> {
-  const { json, status } = await browser.post<{ id: string; text: string }>('/keys', { kind: 'pay-as-you-go', capture })
-  expect(status).toBe(201)
-  return json
-}
-
-/** The bodies of a request, once they are written: that happens after the last byte. */
-async function bodiesOf(id: string, browser = owner): Promise<Record<string, BodyAnswer>> {
-  for (let looks = 0; looks < 300; looks++) {
-    const { status, json } = await browser.get<BodiesAnswer>(`/requests/${id}/bodies`)
-    if (status === 200) return Object.fromEntries(json.parts.map((part) => [part.name, part]))
-    await Bun.sleep(20)
-  }
-  throw new Error(`no bodies of ${id}`)
-}
-
-const detailOf = async (id: string): Promise<RequestDetailAnswer> =>
-  (await owner.get<RequestDetailAnswer>(`/requests/${id}`)).json
-
-const ALL = { mode: 'all' }
+useCapture()
 
 describe('what is captured', () => {
   test('nothing of a key without a switch', async () => {
