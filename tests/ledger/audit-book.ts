@@ -10,9 +10,8 @@ import { rate } from '../../src/ledger/rating.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
-import { keyOf } from '../store/account-contract.ts'
 import { changesIn, copyStore, ON_POSTGRES, storeIn } from '../stores.ts'
-import { accountOf } from '../store/account.ts'
+import { accountOf, keyOf } from '../store/account.ts'
 
 /** Books for the tests of the audit: correct ones, and what breaks them. */
 

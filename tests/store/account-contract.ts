@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { Store, StoredKey } from '../../src/store/store.ts'
-import { accountOf } from './account.ts'
+import { accountOf, keyOf } from './account.ts'
 import { failure } from './records.ts'
 
 /** The part of a store that has accounts, people and settings. */
@@ -12,30 +12,6 @@ export type AccountPart = Pick<
 
 /** Opens the stores of two processes over one new database, and closes them after the test. */
 export type OpenTwo = () => Promise<{ store: AccountPart; other: AccountPart }>
-
-export const keyOf = (id: string, accountId: string, fill: number, over: Partial<StoredKey> = {}): StoredKey => ({
-  id,
-  accountId,
-  kind: 'management',
-  hash: new Uint8Array(32).fill(fill),
-  prefix: 'sk-mg-v1-abc',
-  last4: 'wxyz',
-  name: null,
-  createdAt: 5,
-  expiresAt: null,
-  revokedAt: null,
-  requestsPerMinute: 7,
-  models: null,
-  limit: null,
-  limitPeriod: null,
-  limitSince: null,
-  idempotency: true,
-  role: null,
-  scope: null,
-  createdBy: null,
-  source: null,
-  ...over,
-})
 
 /** Tests of any store: accounts, keys and settings. */
 export function accountContract(name: string, openTwo: OpenTwo): void {

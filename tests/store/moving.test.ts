@@ -12,9 +12,8 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { auditFor, closing, makeBook, HOUR, newFolder, useScratch } from '../ledger/audit-book.ts'
 import { databaseFor } from '../postgres/databases.ts'
-import { keyOf } from './account-contract.ts'
 import { allGenerations, allTransfers, failure } from './records.ts'
-import { accountOf } from './account.ts'
+import { accountOf, keyOf } from './account.ts'
 
 useScratch()
 setDefaultTimeout(60_000)

@@ -18,8 +18,7 @@ import { GatewayError } from '../../src/error.ts'
 import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/migrations.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { accountOf } from './account.ts'
-import { keyOf } from './account-contract.ts'
+import { accountOf, keyOf } from './account.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
