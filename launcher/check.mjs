@@ -36,7 +36,7 @@ const quickTests = (print) =>
     [
       '--only-failures',
       ...SLOW.map((name) => `--path-ignore-patterns=tests/${name}.test.ts`),
-      './tests/tidy.test.ts',
+      './tests/tidy/',
       './tests/scenarios/',
       ...QUICK.map((name) => `./tests/${name}/`),
     ],

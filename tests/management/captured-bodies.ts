@@ -45,7 +45,9 @@ providers:
 export const FRAMES = ['one', 'two', 'three'].map(
   (content) => `data: {"id":"x","choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}\n\n`,
 )
-export const LAST_FRAMES = `data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
+export const LAST_FRAMES = ['{"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', '[DONE]']
+  .map((data) => `data: ${data}\n\n`)
+  .join('')
 
 const slowStream = (): Response =>
   new Response(
