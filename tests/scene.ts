@@ -1,4 +1,4 @@
-/** What a test needs for itself: gateways, providers, folders. */
+/** Everything that a test has for itself: gateways, providers, folders. */
 export class Scene {
   readonly #stops: (() => unknown)[] = []
 

@@ -197,7 +197,7 @@ test('idle accounts are dropped after an hour, running ones never, and addresses
   now = 61 * MINUTE
   expect(abuseDetection.evaluate(accounts)).toEqual([])
   expect(abuseDetection.size).toBe(1)
-  // What the process has loaded since its last collection is not a part of the difference.
+  // Objects that the process has loaded since its last collection are no part of the difference.
   Bun.gc(true)
   const before = process.memoryUsage().heapUsed
   times(200_000, (index) => {

@@ -112,7 +112,7 @@ test('behind the latest instant seen, time goes on at its own pace', () => {
 const LENGTHS: Record<QuotaWindowName, number> = { '5_hour': 5 * HOUR, '7_day': 7 * DAY, monthly: 31 * DAY }
 const NAMES = ['5_hour', '7_day', 'monthly'] as const
 
-/** What a limit counts in, and the time that had passed when it was first seen in this process. */
+/** The start of a window or period, and the time that had passed when it was first seen in this process. */
 type Seen = { startedAt: number; atMs: number }
 
 test('no window and no limit lasts longer than its own length, whatever happens to the clock', () => {

@@ -80,7 +80,7 @@ test('a new text replaces the old one a minute after the roles changed', async (
   const { text } = await begin(people, user, place, sessionTimes(true))
   await people.users.setRoles(user.id, [{ scope: 'installation', role: 'owner' }])
   const both = await Promise.all([people.sessions.find(text), people.sessions.find(text)])
-  // Of requests in flight at once, one gets the new text, and all go on.
+  // One of the requests in flight gets the new text, and all go on.
   const renewed = both.flatMap((found) => found?.renewed ?? [])
   expect([both.every((found) => found !== undefined), renewed.length]).toEqual([true, 1])
   expect((await people.sessions.find(renewed[0]!))?.session.userId).toBe(user.id)

@@ -33,7 +33,7 @@ describe.each(Object.entries(KINDS))('%s: tries', (_, makeFolder) => {
   const wait = async (name: string, network: string): Promise<number | undefined> =>
     ((await failure(tries[0].begin(name, network))) as { retryAfterSeconds?: number } | undefined)?.retryAfterSeconds
 
-  /** How many of so many tries at two processes at once are counted. */
+  /** The number of tries that are counted, of so many at two processes at once. */
   const counted = async (count: number, name: (index: number) => string, network: (index: number) => string) => {
     const begun = Array.from({ length: count }, (_each, index) =>
       tries[index % 2 ? 1 : 0].begin(name(index), network(index)),

@@ -9,7 +9,7 @@ import type { Store } from '../../src/store/store.ts'
 
 const { capture } = readConfig('', 'sluice.yaml', {})
 
-/** Which mode is in force with these switches, which were made when more was allowed. */
+/** The mode in force with these switches, which were made when more was allowed. */
 async function modeWith(
   most: CaptureMode,
   byDefault: CaptureMode,

@@ -8,7 +8,7 @@ import { PartRecorder } from '../../src/pipeline/bodies/part-recorder.ts'
 import { Segments } from '../../src/pipeline/bodies/segments.ts'
 import type { Piece } from '../../src/pipeline/bodies/writing-worker.ts'
 
-/** What bodies may take: memory while they wait, and space on the disk. */
+/** The limits of bodies: memory while they wait, and space on the disk. */
 
 const { capture } = readConfig('', 'sluice.yaml', {})
 const MIB = 2 ** 20

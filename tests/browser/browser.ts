@@ -73,7 +73,7 @@ export type View = {
 export type Opened = {
   page: Page
   context: BrowserContext
-  /** What the page did that it must not: violations of its policy, errors, calls of other hosts. */
+  /** Acts of the page that are forbidden: violations of its policy, errors, calls of other hosts. */
   faults: string[]
   /** Ends the use of the page. */
   close(): Promise<void>
@@ -209,13 +209,13 @@ function pictureFile(name: string): string {
 }
 
 const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
-/** What is checked: everything, or what depends on colours. */
+/** The rules that are checked: all, or those that depend on colours. */
 const RULES = {
   all: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
   ofColours: ['color-contrast', 'link-in-text-block'],
 } as const
 
-/** Of what is no violation, one element for each rule is described. */
+/** Only violations are described in full; each other rule has one element. */
 const runAxe = (rules: keyof typeof RULES): string => `axe
   .run(document, { runOnly: ${JSON.stringify(RULES[rules])}, resultTypes: ['violations'] })
   .then(({ violations }) => violations)`

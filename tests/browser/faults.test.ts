@@ -1,9 +1,9 @@
-/** What pages show when the server is gone, answers with errors, or no longer has their scripts. */
+/** Pages whose server is gone, answers with errors, or no longer has their scripts. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
 
-/** How many requests a click on Retry makes before any timer of the page can make one. */
+/** The number of requests that a click on Retry makes before any timer of the page can make one. */
 const REQUESTS_OF_RETRY = `(async () => {
   const { fetch } = window
   let requests = 0

@@ -15,7 +15,7 @@ afterAll(() => gateway.stop())
 
 const dialog = (page: Page, name: string | RegExp) => page.getByRole('dialog', { name })
 
-/** What a client does with the new key. */
+/** A request of a client with the new key. */
 const complete = (key: string, model = 'sandbox/chat'): Promise<Response> =>
   fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',

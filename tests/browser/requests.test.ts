@@ -15,7 +15,7 @@ const CONFIG =
 
 type Sent = { text: string; status: number; id: string }
 
-/** What a client does. */
+/** A request of a client. */
 async function complete(prompt: string, { model = 'sandbox/chat', key = gateway.key, agent = 'tests/1.0' } = {}) {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',

@@ -6,7 +6,7 @@ import { ChangeLog } from '../../src/accounts/change-log.ts'
 import { sqlIn, storeIn, withStoreOption } from '../stores.ts'
 import { type Ran, runSluice } from './run.ts'
 
-/** What commands change has lines in the change log, in the transaction of the change. */
+/** Each change by a command has a line in the change log, in the transaction of the change. */
 
 let data: string
 beforeAll(() => {

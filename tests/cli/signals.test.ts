@@ -82,7 +82,7 @@ signalTest('on SIGHUP a server without a terminal reads its file again, and a st
   )
   expect((await complete(gateway, 'fast')).status).toBe(200)
   gateway.kill('SIGHUP')
-  // What holds from the next start on still waits for it.
+  // Settings that hold from the next start on still wait for it.
   await logged('info  test-config.yaml is read again: from the next start on fetch.requestUrls\n')
   writeFileSync(file, `${text}models: { fast: 7 }\nstrictly: true\n`)
   gateway.kill('SIGHUP')

@@ -61,7 +61,7 @@ describe('LinkedSet', () => {
       comeAndGo()
       edenGC()
     }
-    // Of a Set, all 2,000 would be left.
+    // A Set would keep all 2,000.
     expect(buffers() - before).toBeLessThan(200)
   })
 })

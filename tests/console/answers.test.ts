@@ -5,7 +5,7 @@ import type * as Book from '../../console/pages/book/shapes.ts'
 import type * as Detail from '../../console/pages/request/detail.ts'
 import type * as Gateway from '../../src/endpoints/management/answers.ts'
 
-/** What the gateway answers can be read as what the console expects. */
+/** Each answer of the gateway can be read as the console expects it. */
 const READ = {
   key: (answer: Gateway.KeyAnswer): Console.Key => answer,
   newKey: (answer: Gateway.NewKeyAnswer): Console.NewKey => answer,

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
-/** What the page does with a request: the body of the form is sent, and what comes back is read. */
+/** Does as the page does with a request: sends the body of the form, and reads the response. */
 async function answerOf(protocol: ConversationName, form: Conversation, model = 'sandbox/chat'): Promise<Answer> {
   const response = await fetch(gateway.url + pathOf(protocol, model, form.stream), {
     method: 'POST',

@@ -111,7 +111,7 @@ for (const [what, apply, status, message] of CHANGES)
     expect(answer).toMatch(message)
   })
 
-// What a request may cost was held before it waited.
+// The cost of a request was held before it waited.
 const NOT_HELD = CHANGES.filter(([, , status]) => status !== 402)
 
 for (const [what, apply, status] of NOT_HELD)

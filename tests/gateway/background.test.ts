@@ -208,7 +208,7 @@ for (const isCut of [true, false])
       expect((await at.call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
       const cancel = () => at.call('POST', `/v1/responses/${id}/cancel`)
       expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
-      // What its client asked for is no failure of the provider.
+      // A cancellation by the client is no failure of the provider.
       const { estimated: _, ...paid } = PAID
       const record = await at.settled(id)
       expect(record).toMatchObject({ streamed: true, ending: 'client-left', ...paid })

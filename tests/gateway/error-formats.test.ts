@@ -18,7 +18,7 @@ function formatOf(body: unknown): Format | undefined {
   return typeof error.message === 'string' && typeof error.type === 'string' ? 'OpenAI' : undefined
 }
 
-/** What the SDKs of both always send. */
+/** The headers that the SDKs of both always send. */
 const ANTHROPIC = { 'anthropic-version': '2023-06-01' }
 const GOOGLE = { 'x-goog-api-client': 'google-genai-sdk/3.6.0' }
 

@@ -11,7 +11,7 @@ import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
 const DEPTH = 100_000
 const NESTED = '['.repeat(DEPTH) + ']'.repeat(DEPTH)
-/** What replaces this in a response is nested deeply. */
+/** The place of the deeply nested text in a response. */
 const PLACE = 'one two three'
 
 type Head = { status: number; type: string }

@@ -61,7 +61,7 @@ type Asked = {
   to: ConversationName
   model?: string
   limit?: number
-  /** Of the limit, in chat completions. */
+  /** The name of the limit, in chat completions. */
   name?: string
   stream?: boolean
   strict?: boolean

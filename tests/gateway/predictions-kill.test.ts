@@ -211,7 +211,7 @@ async function expectAllOver({ gateway, tracked, hooks, shown, data, creates }: 
   expect(ends.filter(({ status }) => !['succeeded', 'failed'].includes(status))).toEqual([])
   // A prediction is created once at its provider, however often the gateway was killed.
   expect(creates.filter((key, index) => creates.indexOf(key) !== index)).toEqual([])
-  await expectTold(gateway, known, hooks, ends)
+  await expectReported(gateway, known, hooks, ends)
   const store = await storeIn(data)
   try {
     while ((await store.ledger.openGenerations()).length > 0) await Bun.sleep(20)
@@ -226,7 +226,7 @@ async function expectAllOver({ gateway, tracked, hooks, shown, data, creates }: 
 /**
  * Each client receives the end at least once, always with the same id and body, and no event after it.
  */
-async function expectTold(
+async function expectReported(
   { url, key }: GatewayProcess,
   known: readonly Tracked[],
   { got }: Receiver,

@@ -16,7 +16,7 @@ const INPUTS_MIB = (COUNT * INPUT_BYTES) / 2 ** 20
 const residentMiB = ({ pid }: GatewayProcess): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 
-/** Whether all predictions have: an answer to each question would have its input. */
+/** True where all predictions have succeeded: an answer to each question would have its input. */
 async function hasSucceeded(data: string): Promise<boolean> {
   const [row] = await sqlIn<{ count: number }>(
     data,

@@ -48,8 +48,8 @@ models:
 `
     for (let count = 0; count < 2; count++)
       this.processes.push(await startGatewayProcess({ data: this.folder, config }))
-    const [maker, other] = this.processes.map(({ url, key }) => new Predictions(url, key))
-    return [maker!, other!]
+    const [creator, other] = this.processes.map(({ url, key }) => new Predictions(url, key))
+    return [creator!, other!]
   }
 
   madeFor(prompt: string): Made[] {
@@ -108,11 +108,11 @@ function sharedTest(name: string, run: (at: Scene) => Promise<void>): void {
 describe('a process that ends', () => {
   for (const signal of ['SIGKILL', 'SIGTERM'] as const)
     sharedTest(`predictions of a process that ended by ${signal} go on at another one, each once`, async (at) => {
-      const [maker, other] = await at.start()
+      const [creator, other] = await at.start()
       const [first, second] = [`First ${signal}`, `Second ${signal}`]
       const webhook = { webhook: `http://127.0.0.1:${at.receiver.port}/`, webhook_events_filter: ['completed'] }
-      const running = await maker.create('maker/flux', { prompt: first }, webhook)
-      const queued = await maker.create('maker/flux', { prompt: second })
+      const running = await creator.create('maker/flux', { prompt: first }, webhook)
+      const queued = await creator.create('maker/flux', { prompt: second })
       await at.followed(first)
       at.processes[0]!.kill(signal)
       await at.processes[0]!.exited
@@ -130,8 +130,8 @@ describe('a process that ends', () => {
 
 describe('another process', () => {
   sharedTest('a prediction is shown and streamed by a process that does not run it', async (at) => {
-    const [maker, other] = await at.start()
-    const { id, urls } = await maker.create('maker/flux', { prompt: 'Streamed' })
+    const [creator, other] = await at.start()
+    const { id, urls } = await creator.create('maker/flux', { prompt: 'Streamed' })
     await at.followed('Streamed')
     const path = new URL(urls.stream).pathname
     const stream = await fetch(at.processes[1]!.url + path)
@@ -150,13 +150,13 @@ describe('another process', () => {
   })
 
   sharedTest('a prediction is cancelled through a process that does not run it', async (at) => {
-    const [maker, other] = await at.start()
-    const running = await maker.create('maker/flux', { prompt: 'Running' })
-    const queued = await maker.create('maker/flux', { prompt: 'Queued' })
+    const [creator, other] = await at.start()
+    const running = await creator.create('maker/flux', { prompt: 'Running' })
+    const queued = await creator.create('maker/flux', { prompt: 'Queued' })
     await at.followed('Running')
     for (const { id } of [queued, running]) await cancelAt(other, id)
     expect([at.madeFor('Running')[0]!.canceled, at.madeFor('Queued').length]).toEqual([1, 0])
-    expect(await maker.get(running.id)).toMatchObject({ status: 'canceled' })
+    expect(await creator.get(running.id)).toMatchObject({ status: 'canceled' })
     expect(await at.bills()).toEqual({ [running.id]: FEE, [queued.id]: 0n })
   })
 })
@@ -184,7 +184,7 @@ sharedTest(
         ids.map((id) => Promise.all([first, second].map(({ shared }) => shared!.claimDelivery(id, 1)))),
       )
       expect(claims.map((pair) => pair.filter(Boolean).length)).toEqual(ids.map(() => 1))
-      // What was read before another attempt was made is not attempted now.
+      // A delivery that was read before another attempt was made is not attempted now.
       await first.updateDelivery(ids[0]!, 2, 5)
       expect(await second.shared!.claimDelivery(ids[0]!, 1)).toBe(false)
     } finally {

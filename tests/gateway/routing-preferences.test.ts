@@ -103,7 +103,7 @@ describe('preferences in the body', () => {
   for (const [name, body, expected] of cases)
     test(`${name}: ${JSON.stringify(body)} asks ${expected || 'none'}`, async () => {
       const { status, asked, error } = await chat(body)
-      // Which of several keys is asked depends on chance.
+      // Chance decides which of several keys is asked.
       const named = expected.includes(' ') ? asked : asked.map((one) => one.split(' ')[0])
       expect([named, status, error]).toEqual(expected === '' ? [[], 404, expect.anything()] : [[expected], 200, {}])
     })

@@ -3,7 +3,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { storeOf } from '../stores.ts'
 import { ask } from './asking.ts'
 
-/** What searches of Google's models cost: each of Gemini 3, and a request of Gemini 2 that made any. */
+/** Fees for searches of Google's models: for each of Gemini 3, and for a request of Gemini 2 that made any. */
 
 /** Three searches: Google counts each query once, and none without text. */
 const QUERIES = ['', 'ruby version', 'ruby news', 'latest ruby', 'ruby version', '']

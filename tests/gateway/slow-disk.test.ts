@@ -122,7 +122,7 @@ describe.skipIf(!CAN_PRELOAD)('a disk that flushes slowly', () => {
       await generation
       expect(ended).toEqual(['first'])
       await Promise.all(others)
-      // What no response waits for may have a flush of its own.
+      // A write that no response waits for may have a flush of its own.
       expect(flushes()).toBeLessThanOrEqual(3)
     })
   }, 60_000)

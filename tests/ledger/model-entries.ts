@@ -93,7 +93,7 @@ export type Subscribed = {
   seen: number
 }
 
-/** What responses do for which no more can be held. */
+/** The end of responses for which no more can be held. */
 export type Policy = Record<'payAsYouGo' | 'subscription', 'cut' | 'finish'>
 
 /** The received tokens at which a hold of so much output grows. */

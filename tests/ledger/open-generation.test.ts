@@ -75,7 +75,7 @@ test('what was received before a crash counts for each choice, text and reasonin
   expect(counted(written)).toEqual([33, 9])
   open.meter.record([{ type: 'part-delta', part: 1, text: 't'.repeat(4) }])
   expect(counted(written, `[${serializeProgress(open)}]`)).toEqual([36, 9])
-  // What the provider reported is of all choices.
+  // The provider's report is about all choices.
   open.meter.record([{ type: 'usage', usage: { outputTokens: 50, reasoningTokens: 1 } }])
   expect(counted(written, `[${serializeProgress(open)}]`)).toEqual([50, 9])
 })

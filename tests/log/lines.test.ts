@@ -30,7 +30,7 @@ const entry = (changes: Partial<RequestEntry> = {}): RequestEntry => ({
   ...changes,
 })
 
-/** What ends a line, moves the cursor, colours, or turns the direction of the text. */
+/** Characters that end a line, move the cursor, colour, or turn the direction of the text. */
 const HOSTILE = 'a\nb\r\nc\u001b[31md\u009b2Je\u2028f\u202eg\u007fh'
 
 describe('the line of a request', () => {

@@ -65,7 +65,7 @@ export class Browser {
   }
 }
 
-/** What the command line does to a data folder, beside the server that runs on it. */
+/** Acts on a data folder as the command line does, beside the server that runs on it. */
 export async function beside<T>(folder: string, act: (people: People) => Promise<T>): Promise<T> {
   const store = await storeIn(folder)
   try {

@@ -152,13 +152,13 @@ describe('roles', () => {
   test('a member sees and changes own keys alone; others are unknown', async () => {
     const member = await signedIn(gateway, 'member', [{ scope: account, role: 'member' }])
     const own = await make(member, { kind: 'pay-as-you-go', name: 'mine' })
-    const [foreign] = (await keys(owner)).filter(
+    const [another] = (await keys(owner)).filter(
       ({ created_by, source }) => created_by === null && source !== 'sluice.yaml',
     )
     expect((await keys(member)).map(({ id }) => id)).toEqual([own.id])
     const unknown = await member.get('/keys/nothing')
     for (const method of ['GET', 'DELETE']) {
-      const got = await member.ask(method, `/keys/${foreign!.id}`)
+      const got = await member.ask(method, `/keys/${another!.id}`)
       expect([got.status, got.text.replace(/req_\w+/, '')]).toEqual([404, unknown.text.replace(/req_\w+/, '')])
     }
     expect((await member.change('PATCH', `/keys/${own.id}`, { name: 'ours' })).status).toBe(200)

@@ -8,7 +8,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { withStoreText } from '../stores.ts'
 import { ownerOf, type Browser } from './browser.ts'
 
-/** How lists and sums call accounts, keys and people: two keys have one name, and one of them is of the file. */
+/** Names of accounts, keys and people in lists and sums: two keys have one name, and one of them is of the file. */
 
 const FILE_KEY = 'sk-ai-v1-laptop-of-the-file'
 const CONFIG = `keys: [{ key: ${FILE_KEY}, name: laptop, account: team }]\n`

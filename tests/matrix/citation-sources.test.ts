@@ -12,7 +12,7 @@ const responseOf = (message: Json, more: object = {}): object => ({
   ...more,
 })
 
-/** What a client of messages receives: `url,title,cited text` of each citation. */
+/** The citations that a client of messages receives, as `url,title,cited text`. */
 function received(body: object): { sources: string[]; losses: string[] } {
   const { response, losses } = translate('chat.completions', body, 'messages')
   return {

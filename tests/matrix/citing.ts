@@ -51,7 +51,7 @@ export function writeTo(client: ConversationName, events: GenerationEvent[], str
 }
 
 /**
- * What a client of messages has of a text: a block of white space is put before the text that follows it, or left out
+ * A text as a client of messages has it: a block of white space is put before the text that follows it, or left out
  * where none does.
  */
 export const inBlocks = (text: string): string => text.replace(/\s+/g, '')

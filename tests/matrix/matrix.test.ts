@@ -93,7 +93,7 @@ afterAll(async () => {
   await provider?.stop(true)
 })
 
-/** What the client received. `request`: the body that it sent. */
+/** A response as the client received it. `request`: the body that it sent. */
 type Received = { status: number; text: string; losses: Loss[]; retryAfter: string | null; request: Any }
 
 async function send(route: Route, request: ClientRequest, modelName = 'm'): Promise<Received> {

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { codesAndPaths, HELLO, type Json, others, send, sendOrRefuse } from './routes.ts'
 
-/** What tools of a provider, and searches of the client, leave in a conversation that goes on with another provider. */
+/** Tools of a provider, and searches of the client, in a conversation that goes on with another provider. */
 
 /** All strings that are not names or roles, in their order. */
 const textIn = (value: unknown): string =>

@@ -61,7 +61,7 @@ export function sendTo(provider: ConversationName, context: TranslationContext, 
 export const send = (client: ConversationName, provider: ConversationName, body: object | string): Sent =>
   sendTo(provider, contextOf(client, body))
 
-/** What is sent to the provider, or the error of a request that is refused. */
+/** The request to the provider, or the error of a request that is refused. */
 export function sendOrRefuse(
   client: ConversationName,
   provider: ConversationName,

@@ -64,13 +64,13 @@ describe('the document', () => {
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
 ajv.addSchema({ $id: 'sluice', components: document.components })
 
-/** What is wrong with a value. */
+/** The errors of a value; empty where it is valid. */
 function problems(schema: object, value: unknown): string {
   const absolute = JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"sluice#/components')) as object
   return ajv.validate(absolute, value) ? '' : ajv.errorsText()
 }
 
-/** What is wrong with a response, as far as its operation is documented. */
+/** The errors of a response, as far as its operation is documented. */
 async function misfit({ operation }: (typeof operations)[number], response: Response): Promise<string> {
   const { status, headers } = response
   const documented = operation.responses[status] ?? (status >= 400 ? operation.responses.default : undefined)

@@ -2,8 +2,8 @@
 const ends: ((url: string) => Promise<void>)[] = []
 
 /**
- * What tests open on databases beside the gateways and use again, the idle one of each database: to open a connection
- * costs as much CPU as ten statements.
+ * Stores or clients that tests open on databases beside the gateways and use again, the idle one of each database: to
+ * open a connection costs as much CPU as ten statements.
  */
 export class Idle<T> {
   readonly #open: (url: string) => Promise<T>

@@ -22,7 +22,7 @@ export type PostgresServer = {
   /** The URL of the server's first database. */
   url: string
   port: number
-  /** Of the process that starts all others; another one after `start`. */
+  /** The id of the process that starts all others; another one after `start`. */
   readonly pid: number
   /** Creates a database and gives its URL. It is a copy of another one that nothing uses, or empty. */
   createDatabase(name: string, template?: string): Promise<string>

@@ -60,7 +60,7 @@ faultTest(
 faultTest('a prediction is polled at intervals that grow with its age', async (at) => {
   const gateway = await at.start()
   const polledAt: number[] = []
-  /** How long an eighth of the age at each poll takes here: on a busy machine longer, as the interval does. */
+  /** The time that an eighth of the age at each poll takes here: on a busy machine longer, as the interval does. */
   const eighths: Promise<number>[] = []
   at.upstream.instead = () => {
     const now = performance.now()

@@ -237,7 +237,7 @@ export const answers: fc.Arbitrary<GenerationResponse> = fc
     }
   })
 
-/** How a response is streamed: where its deltas are cut, and after how many events usage is first reported. */
+/** The cuts of the deltas of a stream, and the number of events after which usage is first reported. */
 export type Pace = { cuts: number[]; early: number }
 export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), { maxLength: 6 }), early: fc.nat(12) })
 

@@ -19,7 +19,7 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 
 /** A request that is passed on unread is passed on as if it had been read. */
 
-/** Of the usual number of cases: few requests stay unread in every protocol. */
+/** This many times the usual number of cases: few requests stay unread in every protocol. */
 const SHARE = 6
 const CONVERSATION = ['system', 'turns', 'tools', 'extras']
 

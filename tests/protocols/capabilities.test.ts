@@ -100,7 +100,7 @@ const READERS: Record<ConversationName, (body: Json) => SentOptions> = {
   }),
 }
 
-/** What each provider protocol refuses for every model. */
+/** Options that each provider protocol refuses for every model. */
 const REFUSED_BY_PROTOCOL: Record<ConversationName, (body: Json, capabilities: Capabilities) => (string | false)[]> = {
   'chat.completions': (body) => [
     body.stop?.length > 4 && 'more than 4 stop sequences',
@@ -146,7 +146,7 @@ const REFUSED_BY_PROTOCOL: Record<ConversationName, (body: Json, capabilities: C
   ],
 }
 
-/** What the model refuses although its protocol has it. */
+/** Options that the model refuses although its protocol has them. */
 const refusedByModel = (
   sent: SentOptions,
   { efforts, budget, maxOutputTokens, ...capabilities }: Capabilities,

@@ -39,7 +39,7 @@ const STOPS = ['a', 'b', 'c', 'd', 'e', 'f']
  * Requests with every option: all sampling parameters, stop sequences, a forced tool, instructions at the top and
  * within the conversation, and the beginning of a response.
  */
-export const BODIES: { [Name in ConversationName]: (wish: RequestedOptions) => Json } = {
+export const BODIES: { [Name in ConversationName]: (options: RequestedOptions) => Json } = {
   'chat.completions': ({ effort, limit }) => ({
     model: 'x',
     temperature: 1.7,

@@ -20,7 +20,7 @@ test.each(['code points', 'bytes'] as const)('offsets of a text in pieces are th
       const countOf = units[unit]
       for (const [index, one] of pieces.entries()) {
         offsets.append(one)
-        // What is measured may end within a pair.
+        // A measured text may end within a pair.
         if (index % 2 === at % 2)
           expect(offsets.length).toBe(
             countOf(

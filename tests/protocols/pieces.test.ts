@@ -10,7 +10,7 @@ import { TARGETS } from '../properties/requests.ts'
 
 type Json = Record<string, unknown>
 
-/** How a protocol writes a conversation: texts by role, a call and its result. */
+/** A conversation as a protocol writes it: texts by role, a call and its result. */
 type Format = {
   member: string
   settings: Json

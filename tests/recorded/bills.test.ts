@@ -16,7 +16,7 @@ import { frameDataOf, responseContent } from './response-content.ts'
  */
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-/** Of each recording; each time of other protocols. */
+/** The clients of a recording; each time of other protocols. */
 const clientsOf = (recording: Recording): ConversationName[] => {
   const first = all.indexOf(recording) % CLIENTS.length
   return [...CLIENTS.slice(first), ...CLIENTS.slice(0, first)].slice(0, runs(1, CLIENTS.length))

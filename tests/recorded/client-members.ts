@@ -1,7 +1,7 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Json, SchemaHints } from './request-members.ts'
 
-/** What the request schemas do not say about requests that a client can send. */
+/** Facts about requests of a client that the request schemas do not have. */
 
 /**
  * `file`: the vendor's schema. `conversation`: the member with the turns, of which `before` are put in front of each
@@ -140,7 +140,7 @@ export const SILENT: Record<ConversationName, [path: RegExp, values: readonly un
     [/^response_format$/, 'any'],
     [/^modalities$/, 'any'],
     [/^tools\[1\]\.custom\.format$/, 'any'],
-    // Of the stream to the client.
+    // A setting of the stream to the client.
     [/^stream_options(\.include_usage)?$/, 'any'],
     // Messages and generateContent hold every response to its schema.
     [/^response_format\.json_schema\.strict$/, 'any'],

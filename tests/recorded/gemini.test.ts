@@ -18,11 +18,11 @@ const bytesOf = (row: Row): Uint8Array => readFileSync(row.files.response)
 const bodyOf = (row: Row): string => textOf(row.files.request!)
 const isSse = (row: Row): boolean => row.files.response.endsWith('.sse')
 /** Bodies that are no responses, with the status 200. */
-const FOREIGN = new Set([
+const NO_RESPONSES = new Set([
   'firebase-mock__vertexai-unary-failure-invalid-location-url-not-found.html',
   'firebase-mock__vertexai-unary-failure-invalid-response',
 ])
-const answered = rows.filter((row) => row.status === 200 && !FOREIGN.has(row.id))
+const answered = rows.filter((row) => row.status === 200 && !NO_RESPONSES.has(row.id))
 const named = (some: Row[]): [string, Row][] => some.map((row) => [row.id, row])
 
 const framesOf = (pieces: Uint8Array[]): Frame[] => {

@@ -3,8 +3,8 @@ import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import type { Any } from './response-content.ts'
 
 /**
- * What a recorded response says was used, by the documentation of each vendor and without the gateway's readers;
- * undefined without a report of both prompt and output.
+ * The usage in a recorded response, by the documentation of each vendor and without the gateway's readers; undefined
+ * without a report of both prompt and output.
  */
 export function providerUsage(protocol: ConversationName, frames: unknown[]): Usage | undefined {
   const objects = frames.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
@@ -56,7 +56,7 @@ const searchesOfXai = ({ server_side_tool_usage_details: tools }: Any): number =
 
 /** As in chat completions. OpenAI charges calls of `search`, not those that open a page or look for a text in it. */
 function responsesUsage(frames: Any[]): Usage | undefined {
-  // Of several responses one after the other, the first one counts.
+  // The first of several responses counts.
   const response = frames.map((frame) => frame.response ?? frame).find((one) => one.usage != null) as Any
   if (response === undefined || response.usage.input_tokens === 0) return undefined
   const { usage } = response

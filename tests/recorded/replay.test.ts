@@ -25,7 +25,7 @@ const byName = new Map(all.map((recording, index) => [`r${index}`, recording]))
 let replay: Replay
 /** Number of bytes in each piece of a stream; Infinity for one piece. */
 let piece = Infinity
-/** How often each recording was replayed. */
+/** The number of times that each recording was replayed. */
 const replays = new Map<string, number>()
 
 beforeAll(async () => {
@@ -160,7 +160,7 @@ function withoutIdentity(value: unknown, protocol: ConversationName, ours = OURS
 const withoutDone = (frames: unknown[]): unknown[] =>
   frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
 
-/** What a client should receive. `comparable`: the members of a response or frame that come from the provider. */
+/** The response for a client. `comparable`: the members of a response or frame that come from the provider. */
 type Expected = { bytes: string; recorded: string; hasUsage: boolean; comparable(value: unknown): unknown }
 
 function expectedOf(recording: Recording): Expected {
@@ -184,7 +184,7 @@ function expectUnchanged(recording: Recording, expected: Expected, received: str
   )
 }
 
-/** Of a stream. More of them meet no other cuts, and tests/properties/cuts.test.ts cuts at random places. */
+/** Pieces of a stream. More of them meet no other cuts; tests/properties/cuts.test.ts cuts at random places. */
 const MOST_PIECES = 300
 
 for (const protocol of Object.keys(OURS) as ConversationName[]) {

@@ -13,7 +13,7 @@ export type Member = { path: string; value: unknown; request: Json; base: Json }
 /** A member that no schema has. */
 const UNKNOWN = 'added_later'
 
-/** What a vendor's schema does not say. */
+/** Facts that a vendor's schema does not have. */
 export type SchemaHints = {
   /** Members without which an object is not valid, by the name of its definition. */
   required?: Record<string, readonly string[]>
@@ -67,7 +67,7 @@ export class RequestMembers {
           this.members.push({ path, value, request: withMember(value), base: build(base) })
       this.walk(schema, { path, build: withMember, definitions })
     }
-    // What the vendor adds to the object later.
+    // A member that the vendor adds to the object later.
     if (variant.schema.properties !== undefined)
       this.members.push({
         path: outer === '' ? UNKNOWN : `${outer}.${UNKNOWN}`,

@@ -60,7 +60,7 @@ function newValidator(protocol: ConversationName): SchemaValidator {
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
   const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
-  // Of Google's two servers, only the Gemini API has service tiers.
+  // Only the Gemini API has service tiers, Google's other server has none.
   if (protocol === 'generateContent') {
     const other = JSON.parse(readFileSync(join(FOLDER, 'google-generate-content.schema.json'), 'utf8')) as Any
     const { serviceTier } = other.$defs[other.roots.request].properties

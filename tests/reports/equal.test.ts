@@ -83,7 +83,7 @@ const randomOperations = (): Operation[] =>
       })),
   }))
 
-/** What each store answers, as text: SQLite's first. */
+/** The answer of each store, as text: SQLite's first. */
 const answers = async (ask: (store: Store) => Promise<unknown>): Promise<unknown[]> =>
   Promise.all(stores.map(async (store) => inText(await ask(store))))
 

@@ -57,7 +57,7 @@ test('generations that a killed process had in no roll-up are counted at the nex
   const records = rowsIn('generations')
   const store = open()
   await store.reports.begin()
-  // What this process closes while it counts again is not counted twice.
+  // A generation that this process closes while it counts again is not counted twice.
   const now = Date.now()
   await storeFacts(store, { generations: [randomGeneration(new Chance(2), now, 900_000_000)], refusals: [] })
   await until(async () => (await countIn(store)) === records + 1)

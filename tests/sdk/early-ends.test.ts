@@ -32,7 +32,7 @@ const CASES: Case[] = PROTOCOLS.flatMap((client) =>
 )
 const keyOf = (index: number): string => `sk-early-end-${String(index).padStart(6, '0')}`
 const [LIMIT_USD, LIMIT_TOKENS] = [0.06, 3_000]
-/** Of its own for each content, so that a record identifies its case. */
+/** Each content has a model of its own, so that a record identifies its case. */
 const modelOf = ({ provider, content }: Pick<Case, 'provider' | 'content'>): string => `to-${provider}-${content}`
 
 let provider: ReturnType<typeof serveSandbox>

@@ -184,7 +184,7 @@ describe('@anthropic-ai/sdk', () => {
       capabilities: null,
       allowed_fallback_models: null,
     })
-    // What is not known has the value that the published format has for it; no member is missing.
+    // A member that is not known has the value that the published format has for it; none is missing.
     expect(await anthropic().models.retrieve('anthropic/a')).toMatchObject({
       type: 'model',
       id: 'anthropic/a',

@@ -77,7 +77,7 @@ const pathText = (path: readonly (string | number)[]): string =>
 const without = (body: Json, own: readonly string[]): Json =>
   Object.fromEntries(Object.entries(body).filter(([name]) => !own.includes(name)))
 
-/** What a provider of the same protocol is sent, without being read and as it was read. */
+/** The bodies for a provider of the same protocol, without being read and as it was read. */
 async function sentBodies(protocol: ProtocolName, body: Json): Promise<Json[]> {
   const { serve, call } = protocols[protocol]
   const rawRequest = await rawRequestOf(body)

@@ -140,7 +140,7 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
       createdAt: 6,
       expiresAt: 4_000_000_000_000,
       requestsPerMinute: null,
-      models: ['maker/*', 'other/\0"one'],
+      models: ['acme/*', 'other/\0"one'],
       limit: 9_007_199_254_740_993n,
       limitPeriod: 'month',
       limitSince: 7,

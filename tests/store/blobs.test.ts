@@ -145,7 +145,7 @@ describe('bytes in PostgreSQL', () => {
     expect(await names()).toEqual([output.blob, young].sort())
     expect([...(await second.bytes(output))]).toEqual([...bytesOf(10)])
     expect(lost).not.toBe(young)
-    // What has been looked at is not looked at again.
+    // A blob that has been looked at is not looked at again.
     expect(await sqlIn<{ name: string }>(folder, 'SELECT name FROM new_blobs')).toEqual([{ name: young }])
   })
 

@@ -39,7 +39,7 @@ const link = (fill: number, userId: string | null, expiresAt = 1_000): SignInLin
   expiresAt,
 })
 
-/** How many of attempts that two processes make in turn succeed. */
+/** The number of attempts that succeed, of those that two processes make in turn. */
 async function successes(
   both: { store: AccountPart; other: AccountPart },
   attempt: (by: AccountPart, at: number) => Promise<boolean>,

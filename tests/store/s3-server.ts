@@ -3,7 +3,7 @@ import { createHmac, createHash } from 'node:crypto'
 export const S3_KEY = { id: 'AKIATESTKEY0001', secret: 'secret-of-the-bucket-0001', region: 'eu-central-1' }
 
 export type S3Server = {
-  /** What a process needs to reach it. */
+  /** The variables with which a process reaches it. */
   env: Record<string, string>
   objects: Map<string, { content: Uint8Array; at: number }>
   requests: { method: string; bytes: number }[]

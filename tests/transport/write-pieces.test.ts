@@ -17,7 +17,7 @@ class SlowSocket {
   }
 }
 
-/** What arrives of a request, when another one is written each time before the rest of it. */
+/** The bytes of a request that arrive, when another one is written each time before the rest of it. */
 function arrived(pieces: (Uint8Array | string)[], atMost: number): Buffer {
   const socket = new SlowSocket(atMost)
   const length = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)

@@ -29,7 +29,7 @@ describe('usage', () => {
     expect(usage({ ...counts, citation_tokens: 19_028, num_search_queries: 21 })).toMatchObject(apart)
     const cost = { input_tokens_cost: 0, output_tokens_cost: 0.091, reasoning_tokens_cost: 0.582 }
     expect(usage({ ...counts, num_search_queries: 21, cost })).toMatchObject(apart)
-    // Of a server that says neither, a part is never more than its whole.
+    // Where a server reports neither, a part is never more than its whole.
     const uncharged = { citation_tokens: null, cost: { output_tokens_cost: 0.1, reasoning_tokens_cost: null } }
     expect(usage({ ...counts, completion_tokens: 10, reasoning_tokens: 11, ...uncharged })).toMatchObject({
       outputTokens: 0,
