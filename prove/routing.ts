@@ -1,6 +1,6 @@
 /** Endpoints that fail beside one that is well: no request fails that could be saved, and no storm doubles. */
 import { ask, ENDED, PROTOCOLS } from '../tests/gateway/asking.ts'
-import { type Mood, poolConfig, type Upstream, upstream } from '../tests/routing/upstreams.ts'
+import { type Behaviour, poolConfig, type Upstream, upstream } from '../tests/routing/upstreams.ts'
 import { auditFault } from './book.ts'
 import { Server } from './servers.ts'
 import { count, type Finding, inParallel, percentile } from './table.ts'
@@ -18,7 +18,7 @@ const ENOUGH = 1_000
 const RECOVERY_MS = 30_000
 
 type ProtocolName = (typeof PROTOCOLS)[number]
-type Pattern = Mood | 'down' | 'flapping'
+type Pattern = Behaviour | 'down' | 'flapping'
 
 /** Two faults at a time, beside a third endpoint that is well. */
 const PATTERNS: [Pattern, Pattern][] = [
@@ -53,7 +53,8 @@ async function pool(
   for (const [index, pattern] of patterns.entries()) if (pattern === 'down') upstreams[index]!.stop()
   const flapping = setInterval(() => {
     for (const [index, pattern] of patterns.entries())
-      if (pattern === 'flapping') upstreams[index]!.mood = upstreams[index]!.mood === 'well' ? 'failing' : 'well'
+      if (pattern === 'flapping')
+        upstreams[index]!.behaviour = upstreams[index]!.behaviour === 'well' ? 'failing' : 'well'
   }, 400)
   const server = new Server(poolConfig(protocol, upstreams, { routing: ROUTING }))
   await server.start()
@@ -120,7 +121,7 @@ async function proveRecovery(): Promise<Finding> {
   const { server, upstreams, stop } = await pool(protocol, ['failing', 'well'])
   const [first] = upstreams as [Upstream]
   await inParallel(100, WIDTH, async () => void (await send(server, protocol, true)))
-  first.mood = 'well'
+  first.behaviour = 'well'
   const startedAt = performance.now()
   const servedAt: number[] = []
   while (servedAt.length < 100 && performance.now() - startedAt < RECOVERY_MS) {

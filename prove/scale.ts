@@ -214,7 +214,7 @@ export async function proveBrokenConnections(faults: number, progress: (text: st
     for (let fault = 0; fault < faults; fault++) {
       await Bun.sleep(50 + random() * 300)
       if (fault % 3 === 0) proxy!.cut()
-      else if (fault % 3 === 1) proxy!.swallowAnswer()
+      else if (fault % 3 === 1) proxy!.dropAnswer()
       else await proxy!.delay((random() * ALIVE_MS) / 4)
       if (fault % 30 === 29) progress(`${fault + 1} of ${faults} faults, ${load.whole.size} whole answers`)
     }
@@ -222,8 +222,8 @@ export async function proveBrokenConnections(faults: number, progress: (text: st
     await settled()
     const wrong = await compare(servers[0]!, load)
     if (load.cut > 0) wrong.push(`${load.cut} answers were cut`)
-    const tried = `${count(faults)} times, in turn; ${count(proxy!.swallowed)} acknowledgements swallowed`
-    return [finding('Connections to PostgreSQL cut, delayed, acknowledgements swallowed', tried, summary(load), wrong)]
+    const tried = `${count(faults)} times, in turn; ${count(proxy!.dropped)} acknowledgements dropped`
+    return [finding('Connections to PostgreSQL cut, delayed, acknowledgements dropped', tried, summary(load), wrong)]
   }
   return withSeveral(2, config, prove, { route, deadMs: ALIVE_MS }).finally(() => proxy?.stop())
 }

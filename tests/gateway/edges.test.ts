@@ -10,13 +10,13 @@ beforeAll(async () => {
   gateway = await startGateway({
     config: `
 limits: { requestsPerMinute: 5, body: 64KiB }
-keys: [{ key: ${PLENTY}, requestsPerMinute: 100000 }]
+keys: [{ key: ${HIGH_LIMIT_KEY}, requestsPerMinute: 100000 }]
 `,
   })
 })
 afterAll(() => gateway?.stop())
 
-const PLENTY = 'sk-ai-v1-plentyplentyplenty1'
+const HIGH_LIMIT_KEY = 'sk-ai-v1-plentyplentyplenty1'
 const CHAT = { model: 'sandbox/chat', messages: [{ role: 'user', content: 'Hello' }] }
 
 const call = (
@@ -25,7 +25,7 @@ const call = (
 ): Promise<Response> =>
   fetch(gateway.url + path, {
     method: options.method ?? 'POST',
-    headers: { authorization: `Bearer ${options.key ?? PLENTY}`, ...options.headers },
+    headers: { authorization: `Bearer ${options.key ?? HIGH_LIMIT_KEY}`, ...options.headers },
     ...(options.body === undefined
       ? {}
       : { body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body) }),
@@ -65,13 +65,13 @@ describe('keys', () => {
 
   test('a key is accepted in each of three headers and not in the query', async () => {
     for (const [name, value] of [
-      ['x-api-key', PLENTY],
-      ['x-goog-api-key', PLENTY],
-      ['authorization', `bearer ${PLENTY}`],
+      ['x-api-key', HIGH_LIMIT_KEY],
+      ['x-goog-api-key', HIGH_LIMIT_KEY],
+      ['authorization', `bearer ${HIGH_LIMIT_KEY}`],
     ] as const) {
       expect((await fetch(`${gateway.url}/v1/models`, { headers: { [name]: value } })).status).toBe(200)
     }
-    expect((await fetch(`${gateway.url}/v1/models?key=${PLENTY}`)).status).toBe(401)
+    expect((await fetch(`${gateway.url}/v1/models?key=${HIGH_LIMIT_KEY}`)).status).toBe(401)
   })
 
   test('a management key is refused for inference with 403', async () => {
@@ -226,7 +226,7 @@ describe('bodies', () => {
     })
     const response = await fetch(`${gateway.url}/v1/messages`, {
       method: 'POST',
-      headers: { 'x-api-key': PLENTY },
+      headers: { 'x-api-key': HIGH_LIMIT_KEY },
       body: chunked,
       duplex: 'half',
     } as RequestInit)

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** The provider judges its own protocol: what Sluice does not know travels, and only a translation refuses it. */
+/** The provider validates its own protocol: unknown members are passed on, and only a translation refuses them. */
 
 type Json = Record<string, unknown>
 

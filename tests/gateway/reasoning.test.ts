@@ -6,7 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { everythingIn, ON_POSTGRES } from '../stores.ts'
 import { PROTOCOLS } from './asking.ts'
-import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
+import { KEEPING_CALLS, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
 
 /** Signed reasoning that clients do not send back, and that providers receive all the same. */
 
@@ -62,7 +62,7 @@ const signed = (over: Partial<Answer> = {}): Answer => ({
 type Turn = { client: ConversationName; model: string; at?: Gateway; key?: string }
 
 async function ask({ client, model, at = gateway, key = gateway.key }: Turn, body: string): Promise<Response> {
-  const response = await fetch(at.url + FORGETFUL[client].path(model), {
+  const response = await fetch(at.url + KEEPING_CALLS[client].path(model), {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body,
@@ -73,13 +73,13 @@ async function ask({ client, model, at = gateway, key = gateway.key }: Turn, bod
 }
 const first = async (turn: Turn, answer = signed()): Promise<Answer> => {
   provider.next = answer
-  await ask(turn, FORGETFUL[turn.client].first(turn.model))
+  await ask(turn, KEEPING_CALLS[turn.client].first(turn.model))
   return answer
 }
 /** The body that the provider received in the second turn. */
 const second = async (turn: Turn, answer: Answer): Promise<string> => {
   provider.next = signed()
-  await ask(turn, FORGETFUL[turn.client].second(turn.model, answer))
+  await ask(turn, KEEPING_CALLS[turn.client].second(turn.model, answer))
   return provider.bodies.at(-1)!
 }
 
@@ -145,7 +145,7 @@ describe.each(CLIENTS)('a client of %s that sends back tool calls without reason
     }[client]
     expect(sent).toContain(without)
     const changed = sent.replace(without, '').replace(/"include":\["reasoning.encrypted_content"\],/, '')
-    expect(changed).toBe(FORGETFUL[client].second(turn.model, answer).replace(`"${turn.model}"`, '"m"'))
+    expect(changed).toBe(KEEPING_CALLS[client].second(turn.model, answer).replace(`"${turn.model}"`, '"m"'))
   })
 })
 
@@ -165,7 +165,7 @@ test.each(CLIENTS)(
   async (client) => {
     const turn = { client, model: 'unsigned/m' }
     const answer = (provider.next = signed({ signature: '', thought: '' }))
-    expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
+    expect(kindsIn[client](await (await ask(turn, KEEPING_CALLS[client].first(turn.model))).json())).toHaveLength(1)
     const { messages } = JSON.parse(await second(turn, answer)) as {
       messages: { role: string; reasoning_content?: string }[]
     }
@@ -219,12 +219,12 @@ test('stored reasoning outlives a killed server', async () => {
         )
       }
     await after.stop()
-    const forgetting = await startGatewayProcess({ data, config: config('reasoning: { keep: 0s }') })
+    const keepingNone = await startGatewayProcess({ data, config: config('reasoning: { keep: 0s }') })
     for (const [pair, answer] of answers) {
       const [client, protocol] = pair.split(' ') as [ConversationName, ConversationName]
-      expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: forgetting }, answer))).toEqual([])
+      expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: keepingNone }, answer))).toEqual([])
     }
-    await forgetting.stop()
+    await keepingNone.stop()
   } finally {
     rmSync(data, { recursive: true, force: true })
   }
@@ -233,7 +233,9 @@ test('stored reasoning outlives a killed server', async () => {
 test('signatures that a client sends back, even only some of them, are passed on unchanged', async () => {
   const answer = await first({ client: 'messages', model: 'ms/m' })
   const [kept] = SIGNED.messages(answer)
-  const body = FORGETFUL.messages.second('ms/m', answer).replace('"content": [', `"content": [${JSON.stringify(kept)},`)
+  const body = KEEPING_CALLS.messages
+    .second('ms/m', answer)
+    .replace('"content": [', `"content": [${JSON.stringify(kept)},`)
   await ask({ client: 'messages', model: 'ms/m' }, body)
   expect(provider.bodies.at(-1)).toBe(body.replace('"ms/m"', '"m"'))
 })
@@ -244,15 +246,17 @@ describe('a tool call without stored reasoning', () => {
   test('a call without an id has no stored reasoning in generateContent; other protocols get an id', async () => {
     const model = 'level/three'
     const answer = (provider.next = signed({ callId: undefined }))
-    const own = await (await ask({ client: 'generateContent', model }, FORGETFUL.generateContent.first(model))).text()
+    const own = await (
+      await ask({ client: 'generateContent', model }, KEEPING_CALLS.generateContent.first(model))
+    ).text()
     expect([own.includes('"id"'), own.includes(JSON.stringify(answer.signature))]).toEqual([false, true])
-    const body = FORGETFUL.generateContent.second(model, answer).replaceAll('"id":"undefined",', '')
+    const body = KEEPING_CALLS.generateContent.second(model, answer).replaceAll('"id":"undefined",', '')
     const response = await ask({ client: 'generateContent', model }, body)
     expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
     expect(JSON.parse(response.headers.get('x-sluice-translation')!)).toEqual([
       { code: 'signature_replaced', path: 'contents[1].parts[0]', effect: 'approximated', reason: expect.any(String) },
     ])
-    const strict = await fetch(gateway.url + FORGETFUL.generateContent.path(model), {
+    const strict = await fetch(gateway.url + KEEPING_CALLS.generateContent.path(model), {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'true' },
       body,
@@ -263,7 +267,7 @@ describe('a tool call without stored reasoning', () => {
     ])
     provider.next = answer
     const { choices } = (await (
-      await ask({ client: 'chat.completions', model }, FORGETFUL['chat.completions'].first(model))
+      await ask({ client: 'chat.completions', model }, KEEPING_CALLS['chat.completions'].first(model))
     ).json()) as any
     expect(
       signedIn(
@@ -276,7 +280,10 @@ describe('a tool call without stored reasoning', () => {
     'a call from %s goes to a model that requires signatures with the documented placeholder',
     async (client) => {
       provider.next = signed()
-      const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
+      const response = await ask(
+        { client, model: 'level/three' },
+        KEEPING_CALLS[client].second('level/three', signed()),
+      )
       expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
       expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(
         expect.objectContaining({ code: 'signature_replaced', effect: 'approximated' }),
@@ -287,7 +294,7 @@ describe('a tool call without stored reasoning', () => {
   test('a call goes unchanged to a model that does not require signatures', async () => {
     const answer = signed()
     const turn = { client: 'generateContent', model: 'gc/m' } as const
-    expect(await second(turn, answer)).toBe(FORGETFUL.generateContent.second('gc/m', answer))
+    expect(await second(turn, answer)).toBe(KEEPING_CALLS.generateContent.second('gc/m', answer))
   })
 
   test('a call of a streamed response is signed once', async () => {

@@ -145,7 +145,7 @@ const CHAT_TOOL = '{"type":"function","function":{"name":"look","parameters":{"t
  * Turns 1 and 2 of a client of each protocol that keeps only the call of an answer. They are texts, because each byte
  * matters.
  */
-export const FORGETFUL: Record<
+export const KEEPING_CALLS: Record<
   ConversationName,
   {
     path: (model: string) => string

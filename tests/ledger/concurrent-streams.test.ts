@@ -99,7 +99,7 @@ describe('concurrent reservations', () => {
         model: 'm',
         rates: { prompt: { base: prompt * MILLI, tiers: [] }, completion: { base: completion * MILLI, tiers: [] } },
       })
-      // For all of the output the second is dearer, for its beginning the first.
+      // For all of the output the second costs more, for its beginning the first.
       const models = [priceOf(5_000n, 25_000n), priceOf(1_000n, 90_000n)].map((price, index) => ({
         model: `m${index}`,
         price,

@@ -173,7 +173,7 @@ describe('prices over time', () => {
       expect([time, rateAt(time)]).toEqual([time, rate])
   })
 
-  test('DeepSeek is dearer in its peak hours of weekdays, not on weekends and Chinese holidays', () => {
+  test('DeepSeek costs more in its peak hours of weekdays, not on weekends and Chinese holidays', () => {
     const promptOf = (model: string, time: string): bigint =>
       catalogued(Date.parse(time)).cost('deepseek', model)!.rates.prompt!.base
     for (const [model, offPeak] of [

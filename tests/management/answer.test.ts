@@ -150,7 +150,7 @@ describe('accounts', () => {
     })
   })
 
-  test('account= narrows by id or name, and a foreign account is an unknown one', async () => {
+  test('account= narrows by id or name, and an account of others is an unknown one', async () => {
     expect(await accountsOf(app, request('account=two&account=acct_1', { roles }), 'requests.read')).toEqual({
       accounts: ['acct_1'],
       own: ['acct_2'],

@@ -248,15 +248,15 @@ describe('sessions', () => {
 
 describe('other sites', () => {
   const json = { 'content-type': 'application/json' }
-  const evil: [string, Record<string, string | null>][] = [
+  const crossSite: [string, Record<string, string | null>][] = [
     ['a request of another site', { 'sec-fetch-site': 'cross-site' }],
     ['a request of another port or subdomain', { 'sec-fetch-site': 'same-site' }],
     ['a navigation', { 'sec-fetch-site': 'none' }],
-    ['a foreign Origin', { 'sec-fetch-site': null, origin: 'http://evil.test' }],
+    ['another Origin', { 'sec-fetch-site': null, origin: 'http://evil.test' }],
     ['a null Origin', { 'sec-fetch-site': null, origin: 'null' }],
     ['a request without any mark', { 'sec-fetch-site': null, 'x-sluice-console': null }],
   ]
-  test.each(evil)('%s is refused with a session', async (_, headers) => {
+  test.each(crossSite)('%s is refused with a session', async (_, headers) => {
     expect([(await owner.ask('GET', '/session', undefined, headers)).code]).toEqual(['permission_denied'])
     expect((await owner.ask('DELETE', '/session', undefined, headers)).status).toBe(403)
     const signIn = await new Browser(gateway.url).ask('POST', '/session', { link: 'x' }, headers)
@@ -279,7 +279,7 @@ describe('other sites', () => {
     expect((await owner.ask('GET', '/session', undefined, { 'sec-fetch-site': null })).status).toBe(200)
   })
 
-  test('a foreign Host is refused on session routes and the console, and a configured one is not', async () => {
+  test('an unknown Host is refused on session routes and the console, and a configured one is not', async () => {
     const port = new URL(gateway.url).port
     for (const [host, status] of [
       ['evil.test', 421],

@@ -9,9 +9,9 @@ export type Proxy = {
   /** Cuts all connections, and lets none through from then on, or lets them through again. */
   keepAway(isAway: boolean): void
   /** Cuts all connections in place of the next answer of the server, which it has made by then. */
-  swallowAnswer(): void
-  /** The number of answers that it swallowed. */
-  readonly swallowed: number
+  dropAnswer(): void
+  /** The number of answers that it dropped. */
+  readonly dropped: number
   /** Holds back all that the server sends on connections which are open, until the returned function is called. */
   hold(): () => void
   /** The same from then on for each connection on which a client sends this text. */
@@ -27,8 +27,8 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
   const target = new URL(databaseUrl)
   const sockets = new Set<Socket>()
   const upstreams = new Set<Socket>()
-  let swallows = false
-  let swallowed = 0
+  let drops = false
+  let dropped = 0
   let isAway = false
   let heldText: string | undefined
   let open = 0
@@ -56,9 +56,9 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
       sockets.add(from)
       from.on('data', (bytes) => {
         if (from === client && heldText !== undefined && bytes.includes(heldText)) upstream.pause()
-        if (from === upstream && swallows) {
-          swallows = false
-          swallowed += 1
+        if (from === upstream && drops) {
+          drops = false
+          dropped += 1
           cut()
         } else to.write(bytes)
       })
@@ -79,9 +79,9 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
       isAway = is
       if (is) cut()
     },
-    swallowAnswer: () => void (swallows = true),
-    get swallowed() {
-      return swallowed
+    dropAnswer: () => void (drops = true),
+    get dropped() {
+      return dropped
     },
     hold,
     holdAfter: (text) => void (heldText = text),

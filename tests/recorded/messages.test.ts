@@ -58,7 +58,7 @@ const context = (request: string | undefined): TranslationContext => {
  * Put together from several responses: it ends with `end_turn` although it has calls. The calls decide, so Sluice
  * writes `tool_use`.
  */
-const STITCHED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
+const JOINED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
 
 const CUT = 'composite__connection-cut-test-prompt-with-prefill-and-s'
 
@@ -214,7 +214,7 @@ describeRecordings('recorded messages', () => {
       const answer = fold(events)
       expectUsage(answer.usage, [body.usage])
       const written = messages.serve.writeResponse(answer, context(undefined)) as Any
-      expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
+      expect(written.stop_reason).toBe(JOINED.has(id) ? 'tool_use' : body.stop_reason)
       expect(written.stop_sequence).toBe(body.stop_sequence)
       const essential = (block: Any): Any => {
         const { caller: _caller, citations, ...rest } = block

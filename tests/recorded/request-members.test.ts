@@ -40,9 +40,9 @@ function translate(client: ConversationName, provider: ConversationName, body: J
 const isWithin = (path: string, outer: string): boolean =>
   path === outer || (path.startsWith(outer) && '.['.includes(path[outer.length]!))
 
-type Fate = 'carried' | 'reported' | 'refused' | 'dropped in silence' | `refused elsewhere: ${string}`
+type Treatment = 'carried' | 'reported' | 'refused' | 'dropped in silence' | `refused elsewhere: ${string}`
 
-function fateOf({ path, request, base }: Member, client: ConversationName, provider: ConversationName): Fate {
+function treatmentOf({ path, request, base }: Member, client: ConversationName, provider: ConversationName): Treatment {
   const translated = translate(client, provider, request)
   if ('refused' in translated) {
     const { refused, message } = translated
@@ -99,12 +99,12 @@ for (const client of NAMES)
     const counts: Record<string, number> = {}
     for (const provider of NAMES.filter((name) => name !== client))
       for (const member of members) {
-        const fate = fateOf(member, client, provider)
-        const isHarmless = fate === 'dropped in silence' && maySilently(client, member)
-        const counted = isHarmless ? 'without effect' : fate
+        const treatment = treatmentOf(member, client, provider)
+        const isHarmless = treatment === 'dropped in silence' && maySilently(client, member)
+        const counted = isHarmless ? 'without effect' : treatment
         counts[counted] = (counts[counted] ?? 0) + 1
-        if (!isHarmless && (fate === 'dropped in silence' || fate.startsWith('refused elsewhere')))
-          lost.add(`${member.path} ${JSON.stringify(member.value)} -> ${provider}: ${fate}`)
+        if (!isHarmless && (treatment === 'dropped in silence' || treatment.startsWith('refused elsewhere')))
+          lost.add(`${member.path} ${JSON.stringify(member.value)} -> ${provider}: ${treatment}`)
       }
     const paths = new Set(members.map(({ path }) => path)).size
     console.log(`${client}: ${members.length} values of members at ${paths} paths`, JSON.stringify(counts))

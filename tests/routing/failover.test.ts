@@ -7,7 +7,7 @@ import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { inScene, Scene } from '../scene.ts'
 import { type Gateway, type GatewayOptions, startGateway } from '../server.ts'
 import { once } from '../stores.ts'
-import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+import { inParallel, type Behaviour, poolConfig, upstream, type Upstream } from './upstreams.ts'
 
 const LIMIT_MS = 60_000
 
@@ -17,10 +17,10 @@ const SLOW_MS = 40
 class FailoverScene extends Scene {
   async gatewayOver(
     protocol: ConversationName,
-    moods: Mood[],
+    behaviours: Behaviour[],
     more?: object,
   ): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
-    const upstreams = moods.map((mood) => upstream(mood, SLOW_MS))
+    const upstreams = behaviours.map((behaviour) => upstream(behaviour, SLOW_MS))
     for (const one of upstreams) this.atEnd(() => one.stop())
     return { gateway: await this.start({ config: poolConfig(protocol, upstreams, more) }), upstreams }
   }
@@ -58,7 +58,7 @@ async function send(gateway: Gateway, protocol: ConversationName, stream: boolea
 const requestsTo = (upstreams: Upstream[]): number => upstreams.reduce((sum, { requests }) => sum + requests, 0)
 
 /** Faults of two endpoints, beside a healthy third one. Requests to a stalled one wait, so their tests do together. */
-const FAULTS: [Mood, Mood, typeof test][] = [
+const FAULTS: [Behaviour, Behaviour, typeof test][] = [
   ['resetting', 'failing', once],
   ['stalled', 'limited', once.concurrent],
   ['error-first', 'slow', once],
@@ -68,8 +68,8 @@ describe('one healthy endpoint of three', () => {
   for (const [first, second, as] of FAULTS)
     for (const protocol of PROTOCOLS) {
       const noneFails = async (at: FailoverScene): Promise<void> => {
-        const moods: Mood[] = [first, second, 'well']
-        const { gateway, upstreams } = await at.gatewayOver(protocol, moods, { routing: { patience: '1s' } })
+        const behaviours: Behaviour[] = [first, second, 'well']
+        const { gateway, upstreams } = await at.gatewayOver(protocol, behaviours, { routing: { patience: '1s' } })
         const requests = 100
         await inParallel(requests, 8, async (job) => {
           const { status, text } = await send(gateway, protocol, job % 2 === 0)
@@ -137,7 +137,7 @@ describe('after a failure', () => {
       await inParallel(30, 4, async () => void (await send(gateway, 'chat.completions', true)))
       const before = first.requests
       expect(before).toBeLessThan(12)
-      first.mood = 'well'
+      first.behaviour = 'well'
       const startedAt = performance.now()
       let served = 0
       while (served < 20) {
@@ -170,15 +170,15 @@ describe('after a failure', () => {
     test.concurrent,
   )
 
-  for (const mood of ['resetting', 'failing'] as const)
+  for (const behaviour of ['resetting', 'failing'] as const)
     failoverTest(
-      `an only endpoint is tried again: ${mood}`,
+      `an only endpoint is tried again: ${behaviour}`,
       async (at) => {
-        const { gateway, upstreams } = await at.gatewayOver('chat.completions', [mood])
+        const { gateway, upstreams } = await at.gatewayOver('chat.completions', [behaviour])
         const [only] = upstreams as [Upstream]
         const answering = send(gateway, 'chat.completions', false)
         while (only.requests === 0) await Bun.sleep(1)
-        only.mood = 'well'
+        only.behaviour = 'well'
         const { status, attempts } = await answering
         expect([status, attempts, only.requests]).toEqual([200, 2, 2])
       },
@@ -193,9 +193,9 @@ describe('after a failure', () => {
       only.retryAfter = '1'
       const answering = send(gateway, 'chat.completions', false)
       while (only.requests === 0) await Bun.sleep(1)
-      only.mood = 'well'
+      only.behaviour = 'well'
       expect(await answering).toMatchObject({ status: 200, attempts: 2 })
-      only.mood = 'limited'
+      only.behaviour = 'limited'
       only.retryAfter = '60'
       expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 429, attempts: 1 })
     },

@@ -4,7 +4,7 @@ import type { GenerationRecord } from '../../src/store/store.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { seeded } from './randoms.ts'
-import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+import { inParallel, type Behaviour, poolConfig, upstream, type Upstream } from './upstreams.ts'
 import { once, storeIn } from '../stores.ts'
 
 setDefaultTimeout(60_000)
@@ -20,11 +20,11 @@ const NAMES = Object.keys(PRICES) as (keyof typeof PRICES)[]
 
 /** A gateway with three models, of one endpoint each; `cheap` falls back to the others. */
 async function threeModels(
-  moods: Mood[],
+  behaviours: Behaviour[],
   cheap: object,
   more: object = {},
 ): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
-  const upstreams = moods.map((mood) => upstream(mood))
+  const upstreams = behaviours.map((behaviour) => upstream(behaviour))
   for (const one of upstreams) stops.push(() => one.stop())
   const models = Object.fromEntries(
     NAMES.map((name, index) => [
@@ -117,7 +117,7 @@ describe('hedging', () => {
     const send = (): Promise<Response> =>
       ask({ ...gateway, protocol: 'chat.completions', model: 'cheap', stream: true, limit: 50 })
     for (let count = 0; count < 8; count++) await (await send()).text()
-    upstreams[0]!.mood = 'stalled'
+    upstreams[0]!.behaviour = 'stalled'
     const response = await send()
     expect([response.status, response.headers.get('x-sluice-provider')]).toEqual([200, 'up-1'])
     await response.text()
@@ -132,7 +132,17 @@ describe('hedging', () => {
 })
 
 describe('money', () => {
-  const MOODS: Mood[] = ['well', 'well', 'slow', 'limited', 'failing', 'resetting', 'dying', 'error-first', 'refusing']
+  const MOODS: Behaviour[] = [
+    'well',
+    'well',
+    'slow',
+    'limited',
+    'failing',
+    'resetting',
+    'dying',
+    'error-first',
+    'refusing',
+  ]
 
   test.each([1, 2, 3])(
     'whatever fails, each request has one record, and its hold covers its bill: %p',
@@ -146,7 +156,7 @@ describe('money', () => {
       )
       let answered = 0
       await inParallel(60, 6, async () => {
-        any(upstreams).mood = any(MOODS)
+        any(upstreams).behaviour = any(MOODS)
         const model = any(NAMES)
         const leaves = random() < 0.1 ? AbortSignal.timeout(1 + Math.floor(random() * 100)) : undefined
         const protocol = any(PROTOCOLS)

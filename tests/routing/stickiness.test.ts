@@ -130,7 +130,7 @@ describe('a conversation', () => {
     const { gateway, upstreams } = await pool()
     const one = await providerOf(gateway, grown(0))
     const left = upstreams[Number(one!.slice(-1))]!
-    left.mood = 'limited'
+    left.behaviour = 'limited'
     left.retryAfter = '600'
     const other = await providerOf(gateway, grown(1))
     expect(other).not.toBe(one)
@@ -141,7 +141,7 @@ describe('a conversation', () => {
       { provider: one, error: 'upstream_rate_limited', status: 429 },
       { provider: other, missedCacheTokens: expect.any(Number) },
     ])
-    left.mood = 'well'
+    left.behaviour = 'well'
     for (let turn = 2; turn < 8; turn++) expect(await providerOf(gateway, grown(turn))).toBe(other)
   })
 })

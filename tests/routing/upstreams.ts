@@ -3,7 +3,7 @@ import { framed, protocolOf, TALKS, COUNTED } from '../gateway/scripted.ts'
 import { rawServer, type RawSocket } from '../transport/raw-server.ts'
 
 /** The behaviour of an upstream at the moment. `slow`: the head comes late; `stalled`: it never comes. */
-export type Mood =
+export type Behaviour =
   | 'well'
   | 'stalled'
   | 'slow'
@@ -19,7 +19,7 @@ export type Mood =
 /** One provider on a socket of its own, in all four protocols. */
 export type Upstream = {
   url: string
-  mood: Mood
+  behaviour: Behaviour
   slowMs: number
   requests: number
   /** Connections that are open. */
@@ -41,7 +41,7 @@ const OVERLOADED: Record<ConversationName, object> = {
   generateContent: { error: { code: 503, message: 'overloaded', status: 'UNAVAILABLE' } },
 }
 
-export function upstream(mood: Mood = 'well', slowMs = 150): Upstream {
+export function upstream(behaviour: Behaviour = 'well', slowMs = 150): Upstream {
   const server = rawServer((socket, request) => {
     state.requests++
     const path = request.split(' ')[1]!
@@ -50,7 +50,7 @@ export function upstream(mood: Mood = 'well', slowMs = 150): Upstream {
   })
   const state: Upstream = {
     url: `${server.url}/v1`,
-    mood,
+    behaviour,
     slowMs,
     requests: 0,
     open: () => server.open,
@@ -62,7 +62,7 @@ export function upstream(mood: Mood = 'well', slowMs = 150): Upstream {
 
 function answer(
   socket: RawSocket,
-  { mood, slowMs, retryAfter }: Upstream,
+  { behaviour, slowMs, retryAfter }: Upstream,
   protocol: ConversationName,
   stream: boolean,
 ): void {
@@ -77,7 +77,7 @@ function answer(
       : JSON.stringify(talk.whole(COUNTED))
     socket.write(head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + END)
   }
-  switch (mood) {
+  switch (behaviour) {
     case 'stalled':
       return
     case 'slow':

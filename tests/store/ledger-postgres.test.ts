@@ -79,7 +79,7 @@ test('a closing whose acknowledgement is lost is written once and succeeds', asy
   await ledger.closeGeneration(whole(1))
   for (const width of [1, 2]) {
     const { statements } = connection
-    proxy.swallowAnswer()
+    proxy.dropAnswer()
     await Promise.all(Array.from({ length: width }, (_, at) => ledger.closeGeneration(whole(width * 2 + at))))
     expect(connection.statements).toBeGreaterThan(statements + 1)
   }
@@ -341,7 +341,7 @@ test('any writes over connections that are cut leave what they leave in SQLite',
       for (const [at, { steps, cut }] of turns.entries()) {
         // A closing that is repeated cannot be known from one of before, so that those of a cut turn are new.
         const own = steps.map((one, index) => (cut === '' ? one : { ...one, number: 100 * (at + 1) + index }))
-        if (cut === 'answer') proxy.swallowAnswer()
+        if (cut === 'answer') proxy.dropAnswer()
         const outcomes = runTurn(ledger, own)
         if (cut === 'now') setImmediate(() => proxy.cut())
         expect(await outcomes).toEqual(await runTurn(sqlite.ledger, own))

@@ -264,12 +264,12 @@ describe('the files for Prometheus and Grafana', () => {
     expect([...used].filter((metric) => !known.has(metric))).toEqual([])
   })
 
-  test('alerts tell what clients and providers did from what the alert is about', () => {
+  test('each alert leaves out failures of other causes', () => {
     const { groups } = Bun.YAML.parse(deployed('prometheus-rules.yaml')) as {
       groups: { rules: { alert: string; expr: string }[] }[]
     }
     const rules = new Map(groups.flatMap(({ rules }) => rules).map(({ alert, expr }) => [alert, expr]))
-    // A request that is wrong is no failure of its provider, and a provider without room is not this server.
+    // A request that is wrong is no failure of its provider, and an overloaded provider is no failure of this server.
     const wrong = [...REQUEST_CODES].join('|')
     expect(rules.get('SluiceProviderFailing')).toContain(`outcome!~"served|${wrong}"`)
     expect(rules.get('SluiceGenerationsFailing')).toContain(`sluice_generation_failures_total{code!~"${wrong}"}`)

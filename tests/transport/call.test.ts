@@ -216,7 +216,7 @@ describe('timeouts', () => {
     })
   }
 
-  test('a response that drips hits the total timeout, not the idle timeout', async () => {
+  test('a response in slow pieces exceeds the total timeout, not the idle timeout', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
       const timer = setInterval(() => {

@@ -54,7 +54,7 @@ test('files and addresses are found in messages of every role, and nothing else 
     expect(references(nothing)).toEqual([])
 })
 
-test('a file becomes the part that carries its kind, and keeps what stood beside it', () => {
+test('a file becomes the part that carries its kind, and keeps the members beside it', () => {
   const part = { type: 'file', cache_control: { type: 'ephemeral' }, file: { file_id: 'file-1', more: 1 } }
   const rest = { cache_control: { type: 'ephemeral' } }
   const become = (medium: typeof PDF): unknown => inlined(references, body(part), medium, ['messages', 1, 'content', 0])

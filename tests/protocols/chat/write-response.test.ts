@@ -71,12 +71,12 @@ test('a stream of every kind of part is written as these frames', () => {
     expect(Array.isArray(chunk.choices)).toBe(true)
     expect('usage' in chunk).toBe(true)
   }
-  const sealed = chunks[2]!.choices[0].delta.reasoning_details[0].signature
-  expect(unwrapSignature(sealed)).toEqual({ data: 'sig', issuer: { provider: 'p', model: 'm' } })
+  const wrapped = chunks[2]!.choices[0].delta.reasoning_details[0].signature
+  expect(unwrapSignature(wrapped)).toEqual({ data: 'sig', issuer: { provider: 'p', model: 'm' } })
   expect(chunks.map((chunk) => chunk.choices[0]?.delta)).toEqual([
     { role: 'assistant', content: '' },
     { reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }] },
-    { reasoning_details: [{ type: 'reasoning.text', text: '', signature: sealed, format: 'unknown', index: 0 }] },
+    { reasoning_details: [{ type: 'reasoning.text', text: '', signature: wrapped, format: 'unknown', index: 0 }] },
     { content: 'Hi' },
     { tool_calls: [{ index: 0, id: 'c1', type: 'function', function: { name: 'f', arguments: '' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] },

@@ -298,7 +298,7 @@ describe('settings', () => {
     )
   })
 
-  test('a bare enum value is refused', () => {
+  test('an enum as the format of the output is refused', () => {
     expect(() => write({ outputFormat: { type: 'enum', schema: {} } })).toThrow('text/x.enum')
   })
 
