@@ -262,9 +262,8 @@ export class Predictor {
     }
   }
 
-  /** Ends a prediction, once: writes its last state with the outcome of its generation, then closes that. */
+  /** Ends a prediction: writes its last state with the outcome of its generation, then closes that. Called once. */
   async #end(job: Job, { ending, charged, ...change }: End): Promise<void> {
-    if (job.isEnding) return job.over.promise
     job.isEnding = true
     const {
       open,
