@@ -258,6 +258,8 @@ describe.skipIf(disk === undefined)('a full disk', () => {
   test('a full disk and a read-only folder are reported as different errors', async () => {
     const message = (error: unknown): string => (error as Error).message
     const remount = (how: string): Promise<[number, string]> => run('mount', '-o', `remount,${how}`, small.path)
+    // A server has left its files in the folder.
+    await (await start()).stop()
     expect(await remount('ro')).toEqual([0, ''])
     const readOnly = `sluice: cannot use the data folder ${small.path} (EROFS: read-only file system, open `
     expect(await start().catch(message)).toContain(readOnly)
