@@ -7,7 +7,7 @@ import { startPostgres } from './server.ts'
 
 const TEMPLATE = 'tables'
 
-type Databases = { admin: PostgresClient; urlOf(name: string): string }
+type Databases = { run: (sql: string) => Promise<void>; urlOf(name: string): string }
 
 let opened: Promise<Databases> | undefined
 const databases = new Map<string, { url: Promise<string>; isUsed: () => boolean }>()
@@ -23,14 +23,14 @@ export function databaseFor(name: string, isUsed: () => boolean, template?: stri
 }
 
 async function create(name: string, template = TEMPLATE): Promise<string> {
-  const { admin, urlOf } = await (opened ??= open())
+  const { run, urlOf } = await (opened ??= open())
   const unused = [...databases].filter(([, { isUsed }]) => !isUsed()).map(([old]) => old)
   for (const old of unused) databases.delete(old)
   await endIdle(urlOf(template))
-  await admin.script(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`)
+  await run(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`)
   for (const old of unused)
     void endIdle(urlOf(old))
-      .then(() => admin.script(`DROP DATABASE ${old} WITH (FORCE)`))
+      .then(() => run(`DROP DATABASE ${old} WITH (FORCE)`))
       .catch(() => {})
   return urlOf(name)
 }
@@ -38,12 +38,22 @@ async function create(name: string, template = TEMPLATE): Promise<string> {
 async function open(): Promise<Databases> {
   const { url } = await startPostgres(SETTINGS)
   const address = { url, connectMs: 5_000, statementMs: 60_000 }
-  const admin = await PostgresClient.open(address)
+  const run = oneByOne(await PostgresClient.open(address))
   const urlOf = (name: string): string => url.replace(/postgres$/, name)
-  await admin.script(`CREATE DATABASE ${TEMPLATE}`)
+  await run(`CREATE DATABASE ${TEMPLATE}`)
   const store = await PostgresStore.open({ url: urlOf(TEMPLATE), connections: 3, patienceMs: 1_000 })
   await store.close()
-  return { admin, urlOf }
+  return { run, urlOf }
+}
+
+/** Runs statements of callers that do not wait for one another, each when the one before has ended. */
+function oneByOne(client: PostgresClient): (sql: string) => Promise<void> {
+  let last = Promise.resolve()
+  return (sql) => {
+    const ended = last.then(() => client.script(sql))
+    last = ended.catch(() => {})
+    return ended
+  }
 }
 
 /** Nothing of these databases outlives the tests, and none lives long enough to be vacuumed. */
