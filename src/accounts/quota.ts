@@ -1,7 +1,7 @@
 import { WINDOW_NAMES, type QuotaWindowName } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
-import type { WindowLease, WindowTerms } from '../store/leases.ts'
+import type { ReturnedWindow, WindowLease, WindowTerms } from '../store/leases.ts'
 import type { AccountStatus, QuotaWindow, Subscription } from '../store/store.ts'
 import { LatestInstant, standingStill } from './clock.ts'
 import type { Plan, Plans } from './plans.ts'
@@ -206,13 +206,13 @@ export class Quota {
   }
 
   /** Takes out what is leased and not held, but for `kept` micro-flows. */
-  giveBack(kept: bigint): { accountId: string; window: QuotaWindowName; startedAt: number; flows: bigint }[] {
+  giveBack(kept: bigint): ReturnedWindow[] {
     const { accountId } = this.#subscription
     return [...this.#windows].flatMap(([window, current]) => {
       const flows = (current.leased ?? 0n) - current.held - kept
       if (flows <= 0n) return []
       current.leased! -= flows
-      return [{ accountId, window, startedAt: current.startedAt, flows }]
+      return [{ accountId, window, startedAt: current.startedAt, endsAt: current.endsAt, flows }]
     })
   }
 

@@ -98,13 +98,11 @@ export class AccountFunds {
   }
 
   /** Adds the leases of a process that has ended. */
-  async inherit({ funds, windows, budgets, generations }: Inheritance): Promise<void> {
+  async inherit(inheritance: Inheritance): Promise<void> {
+    const { generations, funds, windows } = inheritance
     const ids = [...generations, ...funds, ...windows].map(({ accountId }) => accountId)
     await this.#load([...new Set(ids)].filter((id) => !this.#quotas.has(id)))
-    for (const { accountId, ...leased } of funds) this.wallet(accountId).lease(leased)
-    for (const [accountId, own] of Map.groupBy(windows, (window) => window.accountId))
-      this.quota(accountId).lease(own.map((window) => ({ ...window, granted: window.flows, elsewhere: 0n, free: 0n })))
-    for (const { keyId, since, amount } of budgets) this.budgets.lease(keyId, { since, granted: amount, elsewhere: 0n })
+    this.leases?.add(inheritance)
   }
 
   /** The tier of an account's plan; undefined until it is loaded. */

@@ -147,6 +147,15 @@ export class Leases {
     }
   }
 
+  /** Adds what the store has as leased by this process. */
+  add({ funds, windows, budgets }: ReturnedLeases): void {
+    const { wallet, quota, budgets: all } = this.#sources
+    for (const { accountId, ...leased } of funds) wallet(accountId).lease(leased)
+    for (const [accountId, own] of Map.groupBy(windows, (window) => window.accountId))
+      quota(accountId).lease(own.map((window) => ({ ...window, granted: window.flows, elsewhere: 0n, free: 0n })))
+    for (const { keyId, since, amount } of budgets) all().lease(keyId, { since, granted: amount, elsewhere: 0n })
+  }
+
   /** The lanes on which a request needs more than is left. */
   #missing(request: ReservationRequest, { amount, flows, budgeted }: Needs): [LeaseLane, bigint][] {
     const { accountId, keyId, kind, limit, createdAt } = request
@@ -237,9 +246,12 @@ export class Leases {
     return lane
   }
 
-  #return(returned: Partial<ReturnedLeases>): Promise<void> {
-    // The store has them back when this process ends, if it does not take them now.
-    return this.#sources.store.giveBack({ funds: [], windows: [], budgets: [], ...returned }).catch(() => {})
+  /** Gives leases back; this process keeps those that the store does not take. */
+  async #return(some: Partial<ReturnedLeases>): Promise<void> {
+    const returned = { funds: [], windows: [], budgets: [], ...some }
+    // The store may have taken them where it fails otherwise: it has them back when this process ends.
+    const isTaken = await this.#sources.store.giveBack(returned).catch(() => true)
+    if (!isTaken) this.add(returned)
   }
 
   #round(): void {

@@ -63,16 +63,24 @@ export type WantedPlaces = { owner: string; call: number; held: number; limit: n
 /** `elsewhere`: those that other processes have. */
 export type PlaceLease = { granted: number; elsewhere: number }
 
+/** Micro-flows of a window that go back. */
+export type ReturnedWindow = {
+  accountId: string
+  window: QuotaWindowName
+  startedAt: number
+  endsAt: number
+  flows: bigint
+}
+
 /** Leases that go back. Amounts as they were leased. */
 export type ReturnedLeases = {
   funds: { accountId: string; credit: bigint; bonus: bigint }[]
-  windows: { accountId: string; window: QuotaWindowName; startedAt: number; flows: bigint }[]
+  windows: ReturnedWindow[]
   budgets: { keyId: string; since: number; amount: bigint }[]
 }
 
 /** The things that a process which has ended left to this one: its leases, and the generations that they pay for. */
-export type Inheritance = Pick<ReturnedLeases, 'funds' | 'budgets'> & {
-  windows: (ReturnedLeases['windows'][number] & { endsAt: number })[]
+export type Inheritance = ReturnedLeases & {
   generations: OpenGeneration[]
   /** The progress of these generations, as the process wrote it last (`ProgressStore`). */
   progress: string | undefined
@@ -93,7 +101,8 @@ export interface LeaseStore {
    * others go back.
    */
   places(wanted: WantedPlaces): Promise<PlaceLease>
-  giveBack(returned: ReturnedLeases): Promise<void>
+  /** False where they stay leased. Rejects where that is not known. */
+  giveBack(returned: ReturnedLeases): Promise<boolean>
   /** Asks the other processes to give back what no request of theirs holds. `owner`: of money or of places. */
   reclaim(owner: string): Promise<void>
   /** Calls the listener where another process asks. */

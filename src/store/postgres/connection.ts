@@ -1,6 +1,6 @@
 import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
 import { type Address, type Binding, PostgresClient, type Queries, type Questions } from './client.ts'
-import { asStoreError, Fenced, isDisconnected, isOfTable, isRepeatable, unavailable } from './errors.ts'
+import { asStoreError, Fenced, isDisconnected, isOfTable, isRepeatable, Unacknowledged, unavailable } from './errors.ts'
 import { pause, Pool } from './pool.ts'
 
 /** Writes that one transaction takes. */
@@ -263,7 +263,8 @@ export class Connection implements Queries {
         this.#writer?.destroy()
         this.#writer = undefined
         if (attempt.outcomes !== undefined || attempt.isMerged === true) unconfirmed = attempt
-        if (performance.now() > giveUpAt) throw unavailable(error)
+        if (performance.now() > giveUpAt)
+          throw unavailable(unconfirmed === undefined ? error : new Unacknowledged(error))
         await pause()
       }
     }
@@ -281,7 +282,7 @@ export class Connection implements Queries {
    * of transactions say nothing after a crash of the server, which gives some of them again.
    */
   async #isCommitted(writer: PostgresClient, number: number | undefined): Promise<boolean> {
-    if (number === undefined) throw unavailable(new Error('the acknowledgement of a write was lost'))
+    if (number === undefined) throw unavailable(new Unacknowledged())
     const row = await writer.one<{ number: number }>(
       'SELECT last_write AS number FROM processes WHERE id = $1 FOR NO KEY UPDATE',
       this.process!,

@@ -8,6 +8,13 @@ export class Fenced extends Error {
   }
 }
 
+/** The acknowledgement of a write was lost: whether it was made is not known. */
+export class Unacknowledged extends Error {
+  constructor(cause?: unknown) {
+    super('the acknowledgement of a write was lost', { cause })
+  }
+}
+
 /** SQLSTATEs after which the same transaction may succeed at once: serialization failure and deadlock. */
 const REPEATABLE = new Set(['40001', '40P01'])
 
@@ -35,6 +42,10 @@ export const isDisconnected = (error: unknown): boolean => {
   return code !== '' || /connection|terminated|timeout/i.test(error instanceof Error ? error.message : '')
 }
 
+/** True where a write that failed was not made, and will not be. */
+export const isUnwritten = (error: unknown): boolean =>
+  error instanceof GatewayError && error.code === 'store_unavailable' && !(error.cause instanceof Unacknowledged)
+
 /** Causes that an operator can fix. */
 export const reasonOf = (error: unknown): string | undefined => {
   const code = codeOf(error)
@@ -43,7 +54,7 @@ export const reasonOf = (error: unknown): string | undefined => {
   if (code === '25006') return 'this PostgreSQL is read-only'
   if (/^28|^42501/.test(code)) return 'PostgreSQL refuses this user'
   if (isOfTable(error)) return 'its tables are not those of this version'
-  return isDisconnected(error) ? 'PostgreSQL does not answer' : undefined
+  return isDisconnected(error) || error instanceof Unacknowledged ? 'PostgreSQL does not answer' : undefined
 }
 
 /** A violated constraint is a bug, which a retry does not help: it is not reported as unavailability. */

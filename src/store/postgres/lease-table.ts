@@ -14,6 +14,7 @@ import type {
 import type { OpenGeneration } from '../ledger.ts'
 import type { Queries } from './client.ts'
 import type { Connection } from './connection.ts'
+import { isUnwritten } from './errors.ts'
 import { PERMIT_MS } from './lease-functions.ts'
 import { idOfUuid } from './generation-rows.ts'
 import { jsonOf } from './values.ts'
@@ -96,8 +97,14 @@ export class LeaseTable {
     return this.#connection.one<OpenGeneration>(`${OPEN_ELSEWHERE} AND id = $2::uuid`, this.#process, id)
   }
 
-  giveBack(returned: ReturnedLeases): Promise<void> {
-    return this.#connection.commit((transaction) => moveLeases(transaction, this.#process, 0, returned))
+  async giveBack(returned: ReturnedLeases): Promise<boolean> {
+    try {
+      await this.#connection.commit((transaction) => moveLeases(transaction, this.#process, 0, returned))
+      return true
+    } catch (error) {
+      if (isUnwritten(error)) return false
+      throw error
+    }
   }
 }
 
