@@ -1,0 +1,16 @@
+import { expect, test } from 'bun:test'
+import { fold } from '../../../src/generation/event.ts'
+import { chunkOf, eventsOf } from './building.ts'
+
+test('a citation far into a long text has the range of its text that is nearest to a wrong offset', () => {
+  const text = `${'x'.repeat(30_000)}cited${'y'.repeat(100)}cited${'z'.repeat(30_000)}cited`
+  const nearest = 30_105
+  const groundingMetadata = {
+    groundingChunks: [{ web: { uri: 'https://a' } }],
+    groundingSupports: [
+      { segment: { startIndex: nearest - 20, endIndex: nearest - 15, text: 'cited' }, groundingChunkIndices: [0] },
+    ],
+  }
+  const { parts } = fold(eventsOf([chunkOf([{ text }], { finishReason: 'STOP', groundingMetadata })]))
+  expect(parts).toMatchObject([{ citations: [{ url: 'https://a', start: nearest, end: nearest + 5 }] }])
+})
