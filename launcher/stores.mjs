@@ -30,6 +30,7 @@ const ONCE = {
     'gateway/workers',
     'ledger/audit-leases',
     'ledger/lease-lane',
+    'ledger/lease-recovery',
     'management/logged-once',
     'reports/equal',
     'reports/store',

@@ -62,6 +62,11 @@ export class Budgets {
     return this.#current(keyId, limit, now).since
   }
 
+  /** True where nothing of a key's limit is held in its latest period. */
+  isIdle(keyId: string): boolean {
+    return (this.#spends.get(keyId)?.held ?? 0n) === 0n
+  }
+
   /** Adds what this process has leased of a key's limit, in the period that began at `since`. */
   lease(keyId: string, { since, granted, elsewhere }: BudgetLease): void {
     const last = this.#spends.get(keyId)

@@ -106,7 +106,7 @@ export class Quota {
    */
   renew(now: number): boolean {
     const before = this.#subscription
-    this.#subscription = renewed(before, this.#clock(now))
+    this.#subscription = renewed(before, this.#latest.at(now))
     return this.#subscription !== before
   }
 
@@ -115,7 +115,7 @@ export class Quota {
    * is no retryAfterSeconds where waiting does not help. `penalty`: the factor that is part of `flows`.
    */
   check(flows: bigint, now: number, penalty = 1): void {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
     const levels = WINDOW_NAMES.map((window) => this.#levelOf(window, plan, at))
     const short = levels.filter(({ left }) => flows > left)
@@ -140,7 +140,7 @@ export class Quota {
 
   /** Holds micro-flows in all windows, after `check` in the same turn; windows that have ended begin anew. */
   hold(flows: bigint, now: number): QuotaHold {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
     const windows = WINDOW_NAMES.map((window) => {
       let current = this.#current(window, at)
@@ -172,7 +172,7 @@ export class Quota {
 
   /** The windows that a hold needs, and the instants of those that would begin now. */
   terms(now: number): WindowTerms[] {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const { tier, periodStart, periodEnd } = renewed(this.#subscription, at)
     const plan = this.#plans.of(tier)
     return WINDOW_NAMES.map((window) => {
@@ -183,21 +183,26 @@ export class Quota {
 
   /** True where all windows have begun and are in force: leased ones begin with their lease. */
   hasBegun(now: number): boolean {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     return WINDOW_NAMES.every((window) => this.#current(window, at) !== undefined)
   }
 
   /** Micro-flows that a hold may have now: the least of all windows. */
   left(now: number): bigint {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
     return WINDOW_NAMES.map((window) => this.#levelOf(window, plan, at).left).reduce((a, b) => (a < b ? a : b))
+  }
+
+  /** True where nothing is held. */
+  get isIdle(): boolean {
+    return this.#open.size === 0
   }
 
   /** Adds what this process has leased of the windows that are in force. */
   lease(windows: readonly WindowLease[]): void {
     for (const { window, startedAt, endsAt, granted, elsewhere, free } of windows) {
-      this.#clock(startedAt)
+      this.#latest.at(startedAt)
       const last = this.#windows.get(window)
       if (last !== undefined && last.startedAt > startedAt) continue
       const current = last?.startedAt === startedAt ? last : { startedAt, endsAt, used: 0n, held: 0n }
@@ -257,7 +262,7 @@ export class Quota {
   restore(hold: QuotaHold): void {
     this.#open.add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
-      this.#clock(startedAt)
+      this.#latest.at(startedAt)
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) current.held += hold.flows
       else if (current === undefined || current.startedAt < startedAt)
@@ -293,7 +298,7 @@ export class Quota {
   }
 
   detail(now: number, status: AccountStatus, penalty: number): SubscriptionDetail {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const { tier, periodEnd } = renewed(this.#subscription, at)
     const plan = this.#plans.of(tier)
     const { max_flows, max_value_usd } = this.#shown('monthly', plan, at)
@@ -316,7 +321,7 @@ export class Quota {
 
   /** The use of each window. */
   uses(now: number): WindowUse[] {
-    const at = this.#clock(now)
+    const at = this.#latest.at(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
     return WINDOW_NAMES.map((name) => {
       const current = this.#current(name, at)
@@ -347,10 +352,6 @@ export class Quota {
   #current(window: QuotaWindowName, at: number): Window | undefined {
     const last = this.#windows.get(window)
     return last === undefined || last.endsAt <= at ? undefined : last
-  }
-
-  #clock(now: number): number {
-    return this.#latest.at(now)
   }
 
   #levelOf(window: QuotaWindowName, plan: Plan, at: number): WindowLevel {

@@ -11,7 +11,8 @@ import type { Store } from '../store/store.ts'
 import { Leases } from './leases.ts'
 import { Wallet } from './wallet.ts'
 
-type Options = { store: Store; plans: Plans; overdraft: Nano; clock: Clock }
+/** `isWritable`: true while no settlement waits for the store. */
+type Options = { store: Store; plans: Plans; overdraft: Nano; clock: Clock; isWritable: () => boolean }
 
 /**
  * Wallets, quota windows and key limits of all accounts in memory. Where several processes share the store, they are
@@ -26,11 +27,11 @@ export class AccountFunds {
   budgets = new Budgets([])
 
   constructor(options: Options) {
-    const { store, clock } = options
+    const { store, clock, isWritable } = options
     this.#options = options
-    this.leases =
-      store.leases &&
-      new Leases({ store: store.leases, clock, wallet: this.wallet, quota: this.quota, budgets: () => this.budgets })
+    const { wallet, quota } = this
+    const budgets = (): Budgets => this.budgets
+    this.leases = store.leases && new Leases({ store: store.leases, clock, wallet, quota, budgets, isWritable })
     this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
@@ -97,12 +98,17 @@ export class AccountFunds {
     }
   }
 
-  /** Adds the leases of a process that has ended. */
-  async inherit(inheritance: Inheritance): Promise<void> {
-    const { generations, funds, windows } = inheritance
-    const ids = [...generations, ...funds, ...windows].map(({ accountId }) => accountId)
-    await this.#load([...new Set(ids)].filter((id) => !this.#quotas.has(id)))
-    this.leases?.add(inheritance)
+  /** Takes over the leases of a process that has ended; undefined where there is none. */
+  async inherit(): Promise<Inheritance | undefined> {
+    return this.leases?.exclusively(async () => {
+      const inheritance = await this.#options.store.leases?.inherit()
+      if (inheritance === undefined) return undefined
+      const { generations, funds, windows } = inheritance
+      const ids = [...generations, ...funds, ...windows].map(({ accountId }) => accountId)
+      await this.#load([...new Set(ids)].filter((id) => !this.#quotas.has(id)))
+      this.leases?.add(inheritance)
+      return inheritance
+    })
   }
 
   /** The tier of an account's plan; undefined until it is loaded. */

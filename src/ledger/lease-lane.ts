@@ -19,6 +19,11 @@ type LeaseSource = {
   reclaim(): Promise<void>
   /** Gives back what is not held, but for `kept`. Resolves when that can be leased again, if calls may overtake it. */
   giveBack(kept: bigint): Promise<void> | void
+  /**
+   * Gives back all that the store has as leased, also what this process does not know of; false where a request holds
+   * some of it. Absent where each question says what this process has.
+   */
+  giveBackAll?(): Promise<boolean>
 }
 
 /** `granted`: leased now; `elsewhere`: what other processes have leased. */
@@ -43,6 +48,11 @@ export class LeaseLane {
   #lowest: bigint | undefined
   #spanEndsAt: number
   #refilledAt = 0
+  /** An answer of the store was lost: it may have more as leased than this process knows of. */
+  #isUncertain = false
+  #recovering: Promise<void> | undefined
+  /** Questions that the store has not answered. */
+  #asking = 0
   /** Amounts that were given back so far, and those of them that the store may not have yet. */
   #returns = { begun: 0, open: 0 }
 
@@ -85,7 +95,7 @@ export class LeaseLane {
     if (returning === undefined) return
     this.#returns.begun++
     this.#returns.open++
-    void returning.finally(() => this.#returns.open--)
+    void returning.catch(() => (this.#isUncertain = true)).finally(() => this.#returns.open--)
   }
 
   /** Gives back what was not used for a span. False where nothing is leased and nothing was spent since. */
@@ -95,10 +105,11 @@ export class LeaseLane {
     const lowest = this.#lowest === undefined || left < this.#lowest ? left : this.#lowest
     const idle = lowest - this.#pace
     if (idle > 0n) this.#giveBack(left - idle)
-    const isUsed = this.#pace > 0n || left > idle || this.#isBusy || this.#returns.open > 0
+    const isUsed = this.#pace > 0n || left > idle || this.#isBusy || this.#returns.open > 0 || this.#isUncertain
     this.#spent = { now: 0n, before: this.#spent.now }
     this.#lowest = undefined
     this.#spanEndsAt = now + SPAN_MS
+    if (this.#isUncertain) void this.#acquire()
     return isUsed
   }
 
@@ -135,15 +146,41 @@ export class LeaseLane {
     }
   }
 
+  /** Nothing is asked meanwhile: its answer would go back, too. */
+  async #recover(): Promise<void> {
+    if (this.#asking === 0) this.#recovering ??= this.#giveBackAll().finally(() => (this.#recovering = undefined))
+    await this.#recovering
+  }
+
+  async #giveBackAll(): Promise<void> {
+    if ((await this.#source.giveBackAll?.()) !== false) this.#isUncertain = false
+  }
+
+  async #ask(least: bigint): Promise<Acquired> {
+    this.#asking++
+    try {
+      return await this.#source.acquire(least, least + this.#pace)
+    } catch (error) {
+      this.#isUncertain = true
+      throw error
+    } finally {
+      this.#asking--
+    }
+  }
+
   /**
    * Those that can go on do so at once: what no request holds would be given back as soon as others ask for it.
    * Resolves to true where others have leased some, or what this process gave back was on its way.
    */
   async #acquireMissing(waiting: Waiting[]): Promise<boolean> {
     const before = this.#returns.begun - this.#returns.open
+    while (this.#isUncertain) {
+      await this.#recover()
+      if (this.#recovering === undefined) break
+    }
     const missing = waiting.reduce((sum, { amount }) => sum + amount, 0n) - this.#source.left()
     const least = missing > 0n ? missing : 0n
-    const { granted, elsewhere } = await this.#source.acquire(least, least + this.#pace)
+    const { granted, elsewhere } = await this.#ask(least)
     let left = this.#source.left()
     const isEnough = granted >= least
     for (const one of waiting.splice(0)) {

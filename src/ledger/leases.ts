@@ -3,7 +3,7 @@ import type { Clock } from '../accounts/clock.ts'
 import type { Quota } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import type { Nano } from '../money.ts'
-import type { LeaseStore, ReturnedLeases } from '../store/leases.ts'
+import type { LeaseKind, LeaseStore, ReturnedLeases } from '../store/leases.ts'
 import { LeaseLane } from './lease-lane.ts'
 import type { ReservationRequest } from './open-generation.ts'
 import type { Wallet } from './wallet.ts'
@@ -53,6 +53,8 @@ type Sources = {
   wallet: (accountId: string) => Wallet
   quota: (accountId: string) => Quota
   budgets: () => Budgets
+  /** True while no settlement waits for the store. */
+  isWritable: () => boolean
 }
 
 /**
@@ -70,6 +72,7 @@ export class Leases {
   readonly #limits = new Map<string, KeyLimit>()
   readonly #keys = new Map<string, Set<string>>()
   readonly #timer: Timer
+  #exclusive: Promise<unknown> = Promise.resolve()
 
   constructor(sources: Sources) {
     this.#sources = sources
@@ -194,6 +197,8 @@ export class Leases {
         const { credit, bonus } = wallet(accountId).giveBack(kept)
         if (credit + bonus > 0n) return this.#return({ funds: [{ accountId, credit, bonus }] })
       },
+      giveBackAll: () =>
+        this.#giveBackAll('funds', accountId, () => wallet(accountId).held === 0n && wallet(accountId).giveBack(0n)),
     }))
   }
 
@@ -213,6 +218,8 @@ export class Leases {
         const windows = quota(accountId).giveBack(kept)
         if (windows.length > 0) return this.#return({ windows })
       },
+      giveBackAll: () =>
+        this.#giveBackAll('windows', accountId, () => quota(accountId).isIdle && quota(accountId).giveBack(0n)),
     }))
   }
 
@@ -237,6 +244,8 @@ export class Leases {
         const budget = budgets().giveBack(keyId, kept)
         if (budget !== undefined) return this.#return({ budgets: [budget] })
       },
+      giveBackAll: () =>
+        this.#giveBackAll('budget', keyId, () => budgets().isIdle(keyId) && (budgets().giveBack(keyId, 0n) ?? {})),
     }))
   }
 
@@ -249,9 +258,24 @@ export class Leases {
   /** Gives leases back; this process keeps those that the store does not take. */
   async #return(some: Partial<ReturnedLeases>): Promise<void> {
     const returned = { funds: [], windows: [], budgets: [], ...some }
-    // The store may have taken them where it fails otherwise: it has them back when this process ends.
-    const isTaken = await this.#sources.store.giveBack(returned).catch(() => true)
-    if (!isTaken) this.add(returned)
+    if (!(await this.#sources.store.giveBack(returned))) this.add(returned)
+  }
+
+  /** `takeOut`: takes all out that is leased here; false where a request holds some of it. */
+  #giveBackAll(kind: LeaseKind, owner: string, takeOut: () => object | false): Promise<boolean> {
+    const { store, isWritable } = this.#sources
+    return this.exclusively(async () => {
+      if (!isWritable() || takeOut() === false) return false
+      await store.giveBackAll(kind, owner)
+      return true
+    })
+  }
+
+  /** Runs what moves leases of which this process does not know yet, one after the other. */
+  exclusively<T>(run: () => Promise<T>): Promise<T> {
+    const result = this.#exclusive.then(run)
+    this.#exclusive = result.catch(() => {})
+    return result
   }
 
   #round(): void {

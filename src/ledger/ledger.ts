@@ -66,7 +66,7 @@ export class Ledger implements Expiring {
 
   private constructor(options: Options) {
     const { store, plans, prices, overdraft, whenExhausted, clock = new SteadyClock(), wheel = deadlines } = options
-    this.funds = new AccountFunds({ store, plans, overdraft, clock })
+    this.funds = new AccountFunds({ store, plans, overdraft, clock, isWritable: () => this.isWritable })
     this.#holds = new Holds({ funds: this.funds, plans, whenExhausted, speeds: this.#speeds })
     this.places = store.leases && new Places(store.leases)
     this.#store = store
@@ -98,9 +98,8 @@ export class Ledger implements Expiring {
    */
   async inherit(adopt: (deferred: OpenGeneration[]) => void = () => {}): Promise<boolean> {
     for (let isFirst = true; ; isFirst = false) {
-      const inheritance = await this.#store.leases?.inherit()
+      const inheritance = await this.funds.inherit()
       if (inheritance === undefined) return !isFirst
-      await this.funds.inherit(inheritance)
       await this.#takeOver(inheritance.generations, inheritance.progress, adopt)
     }
   }

@@ -63,6 +63,9 @@ export type WantedPlaces = { owner: string; call: number; held: number; limit: n
 /** `elsewhere`: those that other processes have. */
 export type PlaceLease = { granted: number; elsewhere: number }
 
+/** The money or the quota windows of an account, or the spending limit of a key. */
+export type LeaseKind = 'funds' | 'windows' | 'budget'
+
 /** Micro-flows of a window that go back. */
 export type ReturnedWindow = {
   accountId: string
@@ -103,6 +106,8 @@ export interface LeaseStore {
   places(wanted: WantedPlaces): Promise<PlaceLease>
   /** False where they stay leased. Rejects where that is not known. */
   giveBack(returned: ReturnedLeases): Promise<boolean>
+  /** Gives back all of one kind that the store has as leased by this process. `owner`: the account or key. */
+  giveBackAll(kind: LeaseKind, owner: string): Promise<void>
   /** Asks the other processes to give back what no request of theirs holds. `owner`: of money or of places. */
   reclaim(owner: string): Promise<void>
   /** Calls the listener where another process asks. */

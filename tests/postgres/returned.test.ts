@@ -12,7 +12,7 @@ import { until } from '../transport/raw-server.ts'
 import { databaseFor } from './databases.ts'
 import { type Proxy, startProxy } from './proxy.ts'
 
-/** Leases that go back while PostgreSQL is away. */
+/** Leases that are taken, or go back, while connections to PostgreSQL break. */
 
 setDefaultTimeout(60_000)
 
@@ -26,6 +26,8 @@ let direct: PostgresClient
 let proxy: Proxy
 let store: PostgresStore
 let funds: AccountFunds
+/** Of one test, and the id of its key. */
+let account: string
 beforeAll(async () => {
   const url = await databaseFor('returned', () => isUsed)
   direct = await PostgresClient.open({ url, connectMs: 5_000, statementMs: 30_000 })
@@ -45,8 +47,11 @@ beforeEach(async () => {
     plans: new Plans({ plans } as unknown as Config),
     overdraft: 0n,
     clock: new SteadyClock(),
+    isWritable: () => true,
   })
   await funds.loadAll()
+  account = `account_${store.leases!.id}`
+  await store.ledger.post(topUp(account, 100n, account))
 })
 afterEach(async () => {
   proxy.holdAfter('no statement')
@@ -59,16 +64,16 @@ let requests = 0
 
 /** Has so much leased: of the balance and the limit of a key, or of the windows. */
 function lease(kind: 'pay-as-you-go' | 'subscription', needs: Partial<Needs>): Promise<void> {
-  const asked = { accountId: 'a', keyId: 'k', kind, createdAt: Date.now(), id: `${requests++}` }
+  const asked = { accountId: account, keyId: account, kind, createdAt: Date.now(), id: `${requests++}` }
   const request = { ...asked, ...(kind === 'pay-as-you-go' ? { limit: LIMIT } : {}) } as ReservationRequest
   return whenLeased(() => funds.leases!.check(request, { amount: 0n, flows: 0n, budgeted: 0n, ...needs }))
 }
 
 /** The amounts of the balance, the windows and the limit that this process may hold. */
 const left = (): bigint[] => [
-  funds.wallet('a').available,
-  funds.quota('a').left(Date.now()),
-  funds.budgets.left('k', LIMIT, Date.now()),
+  funds.wallet(account).available,
+  funds.quota(account).left(Date.now()),
+  funds.budgets.left(account, LIMIT, Date.now()),
 ]
 
 /** The money that the store has as leased by this process. */
@@ -82,12 +87,11 @@ async function stored(): Promise<string | undefined> {
 }
 
 test('leases that PostgreSQL does not take back while it is away are still spent by this process', async () => {
-  await store.ledger.post(topUp('first', 100n))
   await lease('pay-as-you-go', { amount: 60n, budgeted: 70n })
   await lease('subscription', { flows: MICRO / 2n })
   expect(left()).toEqual([60n, MICRO / 2n, 70n])
   proxy.keepAway(true)
-  funds.leases!.giveBack(['a'])
+  funds.leases!.giveBack([account])
   expect(left()).toEqual([0n, 0n, 0n])
   await until(() => left().every((amount) => amount > 0n))
   expect(left()).toEqual([60n, MICRO / 2n, 70n])
@@ -98,9 +102,8 @@ test('leases that PostgreSQL does not take back while it is away are still spent
 })
 
 test('a lease that PostgreSQL may have taken back when it was away is not spent by this process', async () => {
-  await store.ledger.post(topUp('second', 100n))
-  const { credit } = await store.leases!.funds('a', { least: 60n, most: 60n })
-  const returned = { funds: [{ accountId: 'a', credit, bonus: 0n }], windows: [], budgets: [] }
+  const { credit } = await store.leases!.funds(account, { least: 60n, most: 60n })
+  const returned = { funds: [{ accountId: account, credit, bonus: 0n }], windows: [], budgets: [] }
   proxy.keepAway(true)
   expect(await store.leases!.giveBack(returned)).toBe(false)
   proxy.keepAway(false)
@@ -110,4 +113,45 @@ test('a lease that PostgreSQL may have taken back when it was away is not spent 
   while ((await stored()) !== '0') await Bun.sleep(5)
   proxy.keepAway(true)
   expect(String(await returning)).toContain('PostgreSQL does not answer')
+})
+
+/** Has the answer to a lease lost that PostgreSQL has given. */
+async function loseLease(name: string, ...leased: Parameters<typeof lease>): Promise<void> {
+  proxy.holdAfter(name)
+  const leasing = failure(lease(...leased))
+  while ((await rowsOfProcess()) === 0) await Bun.sleep(5)
+  proxy.cut()
+  proxy.holdAfter('no statement')
+  expect(await leasing).toMatchObject({ code: 'store_unavailable' })
+}
+
+/** The rows by which this process has leased something. */
+async function rowsOfProcess(): Promise<number> {
+  const tables = ['book_balances', 'quota_windows', 'key_spends']
+  const counts = tables.map((table) => `(SELECT count(*) FROM ${table} WHERE shard = $1)`)
+  return (await direct.one<{ count: number }>(`SELECT ${counts.join(' + ')} AS count`, store.leases!.id))!.count
+}
+
+test.each([
+  ['lease_funds', 'pay-as-you-go', { amount: 60n }, { amount: 100n }],
+  ['lease_windows', 'subscription', { flows: MICRO / 2n }, { flows: MICRO }],
+  ['lease_budget', 'pay-as-you-go', { budgeted: 60n }, { budgeted: 100n }],
+] as const)('what %s has leased is not lost with its answer', async (name, kind, some, all) => {
+  await loseLease(name, kind, some)
+  expect(left()).toEqual([0n, 0n, 0n])
+  await lease(kind, all)
+  expect(left().reduce((sum, one) => sum + one)).toBe(Object.values(all)[0]!)
+})
+
+test('what was leased without an answer comes back when no request holds what this process knows of', async () => {
+  await loseLease('lease_funds', 'pay-as-you-go', { amount: 60n })
+  const wallet = funds.wallet(account)
+  // Held by a request that began before the answer was lost.
+  wallet.lease(await store.leases!.funds(account, { least: 10n, most: 10n }))
+  wallet.hold(10n)
+  await lease('pay-as-you-go', { amount: 50n })
+  expect(left()[0]).toBe(30n)
+  wallet.settle(10n, { bonus: 0n, credit: 0n, writtenOff: 0n })
+  await lease('pay-as-you-go', { amount: 100n })
+  expect([left()[0], await stored()]).toEqual([100n, '100'])
 })

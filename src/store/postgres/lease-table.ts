@@ -2,6 +2,7 @@ import type {
   BudgetLease,
   BudgetTerms,
   FundsLease,
+  LeaseKind,
   PermitLease,
   PlaceLease,
   ReturnedLeases,
@@ -106,6 +107,38 @@ export class LeaseTable {
       throw error
     }
   }
+
+  giveBackAll(kind: LeaseKind, owner: string): Promise<void> {
+    return this.#connection.commit(async (transaction) => {
+      for (const sql of MOVE_ALL[kind]) await transaction.run(sql, this.#process, owner)
+    })
+  }
+}
+
+/**
+ * Statements that move all that a process ($1) has leased of an owner ($2) to what all share. They wait for the end of
+ * one that moves some of it and whose acknowledgement was lost.
+ */
+const MOVE_ALL: Record<LeaseKind, readonly string[]> = {
+  funds: [
+    `WITH own AS MATERIALIZED (
+       SELECT b.account, b.balance FROM book_balances AS b JOIN book_accounts AS a ON a.id = b.account
+       WHERE b.shard = $1 AND a.owner = $2 AND a.kind IN ('bonus', 'credit') ORDER BY a.kind FOR UPDATE OF b)
+     SELECT move_balance(account, $1, 0, balance) FROM own WHERE balance > 0`,
+  ],
+  windows: [
+    `WITH own AS MATERIALIZED (
+       SELECT name, started_at, used FROM quota_windows WHERE account_id = $2 AND shard = $1 ORDER BY name FOR UPDATE)
+     UPDATE quota_windows AS w SET used = w.used + own.used FROM own
+     WHERE own.used < 0 AND w.account_id = $2 AND w.shard = 0 AND w.name = own.name AND w.started_at = own.started_at`,
+    'UPDATE quota_windows SET used = 0 WHERE account_id = $2 AND shard = $1 AND used < 0',
+  ],
+  budget: [
+    `WITH own AS MATERIALIZED (SELECT since, spent FROM key_spends WHERE key_id = $2 AND shard = $1 FOR UPDATE)
+     UPDATE key_spends AS s SET spent = s.spent + own.spent FROM own
+     WHERE own.spent < 0 AND s.key_id = $2 AND s.shard = 0 AND s.since = own.since`,
+    'UPDATE key_spends SET spent = 0 WHERE key_id = $2 AND shard = $1 AND spent < 0',
+  ],
 }
 
 const OPEN_ELSEWHERE = `SELECT id, account_id AS "accountId", state FROM open_generations
