@@ -1,0 +1,73 @@
+import { expect } from 'bun:test'
+import { standingStill } from '../../src/accounts/clock.ts'
+import { Budgets } from '../../src/accounts/budget.ts'
+import { LeaseLane } from '../../src/ledger/lease-lane.ts'
+import { Leases } from '../../src/ledger/leases.ts'
+import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
+import { Wallet } from '../../src/ledger/wallet.ts'
+import { once } from '../stores.ts'
+
+/** Amounts that a process leases ahead of need, and for responses that grow. */
+
+once(
+  'a lane asks for what was spent in the last ten seconds beyond its need, also when the next have begun',
+  async () => {
+    const asked: [bigint, bigint][] = []
+    const lane = new LeaseLane({
+      left: () => 0n,
+      acquire: async (least, most) => {
+        asked.push([least, most])
+        return { granted: most, elsewhere: 0n }
+      },
+      reclaim: async () => {},
+      giveBack: () => {},
+    })
+    const spanEnds = performance.now() + 10_000
+    lane.onSpent(30n)
+    await lane.get(5n)
+    lane.round(spanEnds)
+    await lane.get(5n)
+    lane.onSpent(2n)
+    lane.round(spanEnds + 10_001)
+    await lane.get(5n)
+    expect(asked).toEqual([
+      [5n, 35n],
+      [5n, 35n],
+      [5n, 7n],
+    ])
+  },
+)
+
+/** The leases of a process whose store fails at first, with a request on a response that grows. */
+function failingLeases(): { leases: Leases; asked: () => number; grow: () => boolean } {
+  let asked = 0
+  const wallet = new Wallet(0n)
+  const store = {
+    isAlive: true,
+    onReclaim: () => {},
+    giveBackAll: async () => {},
+    funds: () => {
+      asked++
+      return Promise.reject(new Error('the store is away'))
+    },
+  }
+  const leases = new Leases({
+    store: store as never,
+    clock: { now: Date.now, elapsed: standingStill },
+    wallet: () => wallet,
+    quota: (() => undefined) as never,
+    budgets: () => new Budgets([], standingStill, true),
+    isWritable: () => true,
+  })
+  const request = { id: '1', accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', createdAt: Date.now() }
+  const grow = (): boolean => leases.grow(request as ReservationRequest, { amount: 1n, flows: 0n, budgeted: 0n })
+  return { leases, asked: () => asked, grow }
+}
+
+once('a response for which the store leases nothing does not ask again for a second', async () => {
+  const { leases, asked, grow } = failingLeases()
+  expect(grow()).toBe(true)
+  while (grow()) await new Promise((resolve) => setImmediate(resolve))
+  expect(asked()).toBe(1)
+  leases.stop()
+})
