@@ -14,3 +14,12 @@ test('a citation far into a long text has the range of its text that is nearest 
   const { parts } = fold(eventsOf([chunkOf([{ text }], { finishReason: 'STOP', groundingMetadata })]))
   expect(parts).toMatchObject([{ citations: [{ url: 'https://a', start: nearest, end: nearest + 5 }] }])
 })
+
+test('supports that are no objects are left out, and the others cite their sources', () => {
+  const groundingMetadata = {
+    groundingChunks: [{ web: { uri: 'https://a' } }],
+    groundingSupports: [null, 'text', { segment: { startIndex: 0, endIndex: 2 }, groundingChunkIndices: [0] }],
+  }
+  const { parts } = fold(eventsOf([chunkOf([{ text: 'Hi' }], { finishReason: 'STOP', groundingMetadata })]))
+  expect(parts).toMatchObject([{ text: 'Hi', citations: [{ url: 'https://a', start: 0, end: 2 }] }])
+})
