@@ -146,9 +146,13 @@ export class LeaseLane {
     }
   }
 
-  /** Nothing is asked meanwhile: its answer would go back, too. */
+  /**
+   * Nothing is asked meanwhile: its answer would go back, too. A part that goes back comes first, because this process
+   * keeps it where the store does not take it.
+   */
   async #recover(): Promise<void> {
-    if (this.#asking === 0) this.#recovering ??= this.#giveBackAll().finally(() => (this.#recovering = undefined))
+    if (this.#asking === 0 && this.#returns.open === 0)
+      this.#recovering ??= this.#giveBackAll().finally(() => (this.#recovering = undefined))
     await this.#recovering
   }
 

@@ -34,6 +34,8 @@ export async function whenLeased<T>(reserve: () => T): Promise<T> {
   }
 }
 
+type Settled = { request: ReservationRequest; bill: Nano; flows: bigint; written: Promise<void> }
+
 /** A request whose lease others used so often is one of very many at the same time. */
 const MOST_TRIES = 50
 
@@ -73,6 +75,8 @@ export class Leases {
   readonly #keys = new Map<string, Set<string>>()
   readonly #timer: Timer
   #exclusive: Promise<unknown> = Promise.resolve()
+  /** Settlements on their way to the store, by account. */
+  readonly #settling = new Map<string, number>()
 
   constructor(sources: Sources) {
     this.#sources = sources
@@ -105,8 +109,17 @@ export class Leases {
     for (const lane of this.#lanesOf(request)) lane.onHeld()
   }
 
-  /** A generation was settled. */
-  onSettled({ request, bill, flows }: { request: ReservationRequest; bill: Nano; flows: bigint }): void {
+  /** A generation was settled. `written`: settled when that is in the store, or could not be written. */
+  onSettled({ request, bill, flows, written }: Settled): void {
+    const { accountId } = request
+    const changeSettling = (change: number): void => {
+      const count = (this.#settling.get(accountId) ?? 0) + change
+      if (count === 0) this.#settling.delete(accountId)
+      else this.#settling.set(accountId, count)
+    }
+    changeSettling(1)
+    const end = (): void => changeSettling(-1)
+    written.then(end, end)
     this.#growing.delete(request.id)
     this.#funding(request).onSpent(request.kind === 'subscription' ? flows : bill)
     if (request.limit !== undefined) this.#budgeting(request.accountId, request.keyId, request.limit).onSpent(bill)
@@ -198,7 +211,12 @@ export class Leases {
         if (credit + bonus > 0n) return this.#return({ funds: [{ accountId, credit, bonus }] })
       },
       giveBackAll: () =>
-        this.#giveBackAll('funds', accountId, () => wallet(accountId).held === 0n && wallet(accountId).giveBack(0n)),
+        this.#giveBackAll(
+          'funds',
+          accountId,
+          accountId,
+          () => wallet(accountId).held === 0n && wallet(accountId).giveBack(0n),
+        ),
     }))
   }
 
@@ -219,7 +237,12 @@ export class Leases {
         if (windows.length > 0) return this.#return({ windows })
       },
       giveBackAll: () =>
-        this.#giveBackAll('windows', accountId, () => quota(accountId).isIdle && quota(accountId).giveBack(0n)),
+        this.#giveBackAll(
+          'windows',
+          accountId,
+          accountId,
+          () => quota(accountId).isIdle && quota(accountId).giveBack(0n),
+        ),
     }))
   }
 
@@ -245,7 +268,12 @@ export class Leases {
         if (budget !== undefined) return this.#return({ budgets: [budget] })
       },
       giveBackAll: () =>
-        this.#giveBackAll('budget', keyId, () => budgets().isIdle(keyId) && (budgets().giveBack(keyId, 0n) ?? {})),
+        this.#giveBackAll(
+          'budget',
+          keyId,
+          accountId,
+          () => budgets().isIdle(keyId) && (budgets().giveBack(keyId, 0n) ?? {}),
+        ),
     }))
   }
 
@@ -262,10 +290,11 @@ export class Leases {
   }
 
   /** `takeOut`: takes all out that is leased here; false where a request holds some of it. */
-  #giveBackAll(kind: LeaseKind, owner: string, takeOut: () => object | false): Promise<boolean> {
+  #giveBackAll(kind: LeaseKind, owner: string, accountId: string, takeOut: () => object | false): Promise<boolean> {
     const { store, isWritable } = this.#sources
     return this.exclusively(async () => {
-      if (!isWritable() || takeOut() === false) return false
+      // The store still has as leased what a settlement pays that is not written.
+      if (!isWritable() || this.#settling.has(accountId) || takeOut() === false) return false
       await store.giveBackAll(kind, owner)
       return true
     })

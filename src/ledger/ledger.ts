@@ -233,14 +233,15 @@ export class Ledger implements Expiring {
     open.record = terms.record
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
-    this.funds.leases?.onSettled({ request: open.request, bill: terms.bill, flows: terms.flows })
     this.#open.delete(open)
     this.#holds.end(open)
     const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
-    return this.#pending.attempt(write, () => {
+    const written = this.#pending.attempt(write, () => {
       this.#unstored.set(open, { settlement, write })
       this.#sweepSoon()
     })
+    this.funds.leases?.onSettled({ request: open.request, bill: terms.bill, flows: terms.flows, written })
+    return written
   }
 
   /**

@@ -1,5 +1,10 @@
 import { expect } from 'bun:test'
+import { standingStill } from '../../src/accounts/clock.ts'
+import { Budgets } from '../../src/accounts/budget.ts'
 import { type Acquired, LeaseLane } from '../../src/ledger/lease-lane.ts'
+import { Leases } from '../../src/ledger/leases.ts'
+import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
+import { Wallet } from '../../src/ledger/wallet.ts'
 import { once } from '../stores.ts'
 
 /** A lane whose store may have more as leased than the process knows of. */
@@ -85,4 +90,58 @@ once('what is held by a request goes back later, and leases go on meanwhile', as
   returns[1]!.resolve(true)
   await turn()
   leases[2]!.resolve(GRANTED)
+})
+
+once('nothing goes back as a whole while a part of it is on its way', async () => {
+  const returning = Promise.withResolvers<void>()
+  const { lane, asked, leases, returns } = laneWithQuestions(() => returning.promise)
+  const lost = lane.get(1n).catch(() => {})
+  leases[0]!.reject(LOST)
+  await lost
+  lane.giveBack()
+  const next = lane.get(1n)
+  await turn()
+  expect(asked).toEqual(['lease', 'lease'])
+  leases[1]!.resolve(GRANTED)
+  await next
+  returning.resolve()
+  await turn()
+  const last = lane.get(1n)
+  await turn()
+  returns[0]!.resolve(true)
+  await turn()
+  leases[2]!.resolve(GRANTED)
+  expect([await last, asked.slice(2)]).toEqual([true, ['return all', 'lease']])
+})
+
+once('what a settlement pays that is not written yet does not go back', async () => {
+  const [asked, wallet] = [[] as string[], new Wallet(0n)]
+  let isWritable = false
+  const funds = (): Promise<object> => {
+    asked.push('lease')
+    return asked.length === 1 ? Promise.reject(LOST) : Promise.resolve({ credit: 1n, bonus: 0n, elsewhere: 0n })
+  }
+  const giveBackAll = async (): Promise<void> => void asked.push('return all')
+  const leases = new Leases({
+    store: { isAlive: true, onReclaim: () => {}, funds, giveBackAll } as never,
+    clock: { now: Date.now, elapsed: standingStill },
+    wallet: () => wallet,
+    quota: (() => undefined) as never,
+    budgets: () => new Budgets([], standingStill, true),
+    isWritable: () => isWritable,
+  })
+  const request = { id: '1', accountId: 'a', kind: 'pay-as-you-go' } as ReservationRequest
+  expect(await leases.cover(request, 1n)).toBe(false)
+  // Another settlement could not be written.
+  expect(await leases.cover(request, 1n)).toBe(true)
+  await turn()
+  isWritable = true
+  const { promise: written, resolve } = Promise.withResolvers<void>()
+  leases.onSettled({ request, bill: 1n, flows: 0n, written })
+  expect(await leases.cover(request, 2n)).toBe(true)
+  resolve()
+  await turn()
+  expect(await leases.cover(request, 1n)).toBe(true)
+  expect(asked).toEqual(['lease', 'lease', 'lease', 'return all', 'lease'])
+  leases.stop()
 })
