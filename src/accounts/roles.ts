@@ -33,6 +33,7 @@ const TABLE = {
   'keys.read': ['all', 'all', 'all', 'all', 'own', 'all'],
   'keys.change': ['all', 'all', '-', 'all', 'own', '-'],
   'playground.use': ['all', 'all', '-', 'all', 'all', '-'],
+  'jobs.change': ['all', 'all', '-', 'all', 'own', '-'],
   'files.change': ['all', 'all', '-', 'all', '-', '-'],
   'accounts.read': EVERYONE,
   'accounts.change': ADMINS,

@@ -52,6 +52,7 @@ const PARAMETERS: Readonly<Record<string, Schema>> = {
   limit: { type: 'integer', minimum: 1, maximum: 200 },
   revoked: flag,
   on: flag,
+  open: flag,
   streamed: flag,
   lossy: flag,
   retried: flag,
@@ -142,7 +143,8 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
   'POST /book/audit': { summary: 'Begin an audit of the book', answer: one('AuditAnswer'), status: 202 },
   'GET /book/audit/{id}': { summary: 'An audit', answer: one('AuditAnswer') },
-  'GET /predictions': { summary: 'Predictions', answer: all('PredictionAnswer') },
+  'GET /jobs': { summary: 'Predictions, and responses in the background', answer: all('JobAnswer') },
+  'POST /jobs/{id}/cancel': { summary: 'Cancel a job', status: 204 },
   'GET /files': { summary: 'Files', answer: all('FileAnswer') },
   'DELETE /files/{id}': { summary: 'Delete a file', status: 204 },
   'GET /changes': {

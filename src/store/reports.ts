@@ -161,11 +161,25 @@ export type TransferQuestion = {
 export type TransferPosition = { id: string; operations: number }
 export type TransferPage = { rows: TransferRow[]; next: TransferPosition | null }
 
-/** A prediction without its input. `webhook`: the attempts of a call that is not delivered yet. */
-export type PredictionRow = Omit<PredictionChange, 'state'> & {
-  bytes: number
+/** `openIds`: of all that is open in the scope, which no record names yet. `isOpen`: only such, or none. */
+export type JobQuestion = Scope & { openIds: readonly string[]; isOpen?: boolean | undefined }
+
+/**
+ * Work that goes on after its request: a prediction, or a response in the background, which has neither times nor
+ * model of its own. `state`: of a prediction that has not ended or has failed, where it is short. `webhook`: the
+ * attempts of a call that is not delivered yet. `line`: once it is recorded.
+ */
+export type JobRow = Pick<PredictionChange, 'id' | 'accountId' | 'createdAt' | 'startedAt' | 'completedAt'> & {
+  kind: 'prediction' | 'response'
+  model: string | null
+  status: PredictionChange['status']
+  state: string | null
   webhook: { attempts: number; nextAt: number } | null
+  line: RequestRow | null
 }
+
+/** The longest state of a job that a list reads. */
+export const JOB_STATE_BYTES = 16 * 1024
 
 export type FileRow = Pick<
   StoredFile,
@@ -202,8 +216,8 @@ export interface ReportStore {
   speed(question: SpeedQuestion): Promise<SpeedRow[]>
   balances(accountIds: readonly string[] | undefined, after: number, limit: number): Promise<BookRow[]>
   transfers(question: TransferQuestion, before: TransferPosition | undefined, limit: number): Promise<TransferPage>
-  /** Newest first, before an id. */
-  predictions(scope: Scope, before: string | undefined, limit: number): Promise<PredictionRow[]>
+  /** Newest first, before an id. `now`: responses that have expired by then are left out. */
+  jobs(question: JobQuestion, now: number, before: string | undefined, limit: number): Promise<JobRow[]>
   /** Newest first, before one. */
   files(
     accountIds: readonly string[] | undefined,

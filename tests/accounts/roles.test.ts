@@ -45,6 +45,7 @@ describe('roles', () => {
       'bodies.read',
       'keys.change',
       'playground.use',
+      'jobs.change',
       'files.change',
       'accounts.change',
       'settings.change',

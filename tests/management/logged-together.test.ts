@@ -32,6 +32,7 @@ const COLUMNS = {
   body_keys: 'account_id',
   files: 'id',
   keys: '*',
+  predictions: 'id, completed_at',
   sessions: 'id, hash, is_stale',
   settings_set: '*',
   sign_in_links: '*',
@@ -187,6 +188,15 @@ const CHANGES: Record<string, () => Promise<Change> | Change> = {
   'DELETE /models/{name}': () => () => change('DELETE', '/models/own'),
   'PUT /plans/{tier}': () => () => change('PUT', '/plans/team', TEAM),
   'DELETE /plans/{tier}': () => () => change('DELETE', '/plans/team'),
+  'POST /jobs/{id}/cancel': async () => {
+    const response = await fetch(`${gateway.url}/v1/predictions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sandbox/prediction', input: { prompt: 'x', hang: true } }),
+    })
+    const { id } = (await response.json()) as { id: string }
+    return () => owner.post(`/jobs/${id}/cancel`, {})
+  },
   'POST /playground/keys': () => () => owner.post('/playground/keys', { account: 'default' }),
 }
 

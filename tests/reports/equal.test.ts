@@ -167,12 +167,12 @@ test('usage, speeds and the health of providers are equal', async () => {
 /** Groups have no order, and accounts of the book may be opened in another one. */
 const sorted = (rows: readonly object[]): string[] => rows.map(inText).sort()
 
-test('predictions and files are equal', async () => {
+test('jobs and files are equal', async () => {
   const ids = Array.from({ length: 40 }, () => randomGeneration(chance, randomTime(), 50_000 + chance.below(1e6)))
   const predictions = ids.map(({ id, accountId, model, createdAt, keyId }, number) => ({
     prediction: {
       ...{ id, accountId, model, createdAt, status: 'starting' as const, startedAt: null, completedAt: null },
-      ...{ state: '{}', input: chance.of(ODD) },
+      ...{ state: JSON.stringify({ logs: chance.of(ODD).repeat(chance.of([1, 200])) }), input: chance.of(ODD) },
     },
     end: { status: 'succeeded' as const, startedAt: createdAt + 1, completedAt: createdAt + chance.below(9_000) },
     delivery: chance.is(0.5) ? [{ url: 'https://a.example/', body: '{}', attempts: 2, nextAt: 5 + number }] : [],
@@ -184,7 +184,18 @@ test('predictions and files are equal', async () => {
     ...{ filename: chance.of(ODD), purpose: chance.is(0.5) ? 'batch' : null, bytes: number, mediaType: 'a/b' },
     ...{ sha256: 'x', metadata: null, createdAt: chance.below(20), expiresAt: chance.is(0.5) ? 50 : null },
   }))
+  const responses = Array.from({ length: 20 }, (_, number) => ({
+    id: randomGeneration(chance, randomTime(), 90_000 + number).id,
+    accountId: chance.of(ACCOUNTS),
+    work: chance.is(0.7) ? { provider: 'p', id: `${number}` } : undefined,
+    isEnded: chance.is(0.5),
+  }))
   for (const store of stores) {
+    for (const { id, accountId, work, isEnded } of responses) {
+      const saved = { id: `resp_${id}`, head: JSON.stringify({ text: chance.of(ODD) }), output: [], inputItems: [] }
+      await store.responses.save(accountId, { ...saved, expiresAt: 50, upstream: work })
+      if (isEnded) await store.responses.finish(accountId, saved.id, {})
+    }
     for (const { prediction, end, delivery, isEnded } of predictions) {
       const { id, accountId } = prediction
       await store.predictions.add(prediction)
@@ -204,8 +215,10 @@ test('predictions and files are equal', async () => {
       chance.of([1, 60]),
     ]
     const position = chance.is(0.5) ? chance.of(files) : undefined
+    const isOpen = chance.of([undefined, true, false])
+    const jobs = { ...scope, openIds: some(ids.map(({ id }) => id)), isOpen }
     for (const ask of [
-      ({ reports }: Store) => reports.predictions(scope, before, limit),
+      ({ reports }: Store) => reports.jobs(jobs, now, before, limit),
       ({ reports }: Store) => reports.files(scope.accountIds, now, position, limit),
     ]) {
       const [first, second] = await answers(ask)

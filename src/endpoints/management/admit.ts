@@ -9,14 +9,14 @@ import { stopping } from '../../pipeline/authorize.ts'
 import { isProbe } from '../../pipeline/request-log.ts'
 import { withMemberRequests } from './member-requests.ts'
 import { checkQuery } from './query-names.ts'
-import type { ManagementRequest, ManagementRoute } from './route.ts'
+import type { ManagementContext, ManagementRequest, ManagementRoute } from './route.ts'
 import { sessionTextOf, setCookie } from './session-cookie.ts'
 
 const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'] as const
 
 /** Answers a request to the management API: who sends it, how often, and with which role. */
 export async function answerManaged(
-  app: AppContext,
+  app: ManagementContext,
   inbound: PublicRequest,
   { name, action, query, handle }: ManagementRoute,
 ): Promise<Response> {

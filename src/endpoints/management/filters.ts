@@ -89,9 +89,22 @@ async function resolved({ only, not }: Choice, find: (name: string) => Promise<s
 /** The requests that a caller may see with an action: of whole accounts, and of its own keys elsewhere. */
 export async function scopeOf(app: AppContext, inbound: ManagementRequest, action: Action): Promise<Scope> {
   const { accounts, own } = await accountsOf(app, inbound, action)
-  if (accounts === undefined) return {}
-  const keys = own.length === 0 ? [] : await app.store.accounts.keys(own)
-  return { accountIds: accounts, keyIds: keys.filter((key) => inbound.caller.owns(key)).map(({ id }) => id) }
+  return accounts === undefined ? {} : { accountIds: accounts, keyIds: await ownKeysIn(app, inbound, own) }
+}
+
+/** All in which a caller has an action, whatever the accounts that it asks for. */
+export async function reachedBy(app: AppContext, inbound: ManagementRequest, action: Action): Promise<Scope> {
+  const reach = inbound.caller.reach(action)
+  return reach === 'all' ? {} : { accountIds: reach.accounts, keyIds: await ownKeysIn(app, inbound, reach.own) }
+}
+
+async function ownKeysIn(
+  { store }: AppContext,
+  { caller }: ManagementRequest,
+  accounts: readonly string[],
+): Promise<string[]> {
+  const keys = accounts.length === 0 ? [] : await store.accounts.keys(accounts)
+  return keys.filter((key) => caller.owns(key)).map(({ id }) => id)
 }
 
 /** True for roles of the installation, which see the list price of what subscriptions used. */

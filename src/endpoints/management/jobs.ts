@@ -1,96 +1,155 @@
 import type { AppContext } from '../../context.ts'
-import type { FilePosition } from '../../store/store.ts'
+import { protocols } from '../../protocols/index.ts'
+import { isInScope } from '../../store/request-filter.ts'
+import type { JobRow, RequestRow, Scope } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, nothing, positionOf, time, timeOrNull, unknown, type Page } from './answer.ts'
-import { scopeOf } from './filters.ts'
+import { logChange } from './change-log.ts'
+import { idIn, reachedBy, scopeOf, seesListPrices } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
-import { changeLoggedOnce } from './change-log.ts'
-import type { ManagementRequest } from './route.ts'
+import { openRows } from './open-requests.ts'
+import { flagIn } from './query-names.ts'
+import { rowWriter, type RequestAnswer } from './requests.ts'
+import type { ManagementContext, ManagementRequest } from './route.ts'
 
-/** `webhook`: a call that is not delivered yet. `public_id`: as its client knows it. */
-export type PredictionAnswer = {
+/**
+ * Work that goes on after its request. `progress`: percent, as the logs of a prediction say. `webhook`: a call that is
+ * not delivered yet. `can_cancel`: it has not ended, and the caller may end it.
+ */
+export type JobAnswer = {
   id: string
   public_id: string
+  kind: 'prediction' | 'response'
   account: Named | null
-  model: string
-  status: string
+  key: Named | null
+  model: string | null
+  provider: string | null
+  status: 'waiting' | 'running' | 'succeeded' | 'failed' | 'canceled'
+  progress: number | null
+  error: string | null
   created_at: string
   started_at: string | null
   ended_at: string | null
-  bytes: number
+  cost_usd: string | null
+  flows: number | null
   webhook: { tries: number; next_at: string } | null
+  can_cancel: boolean
 }
 
-export type FileAnswer = {
-  id: string
-  account: Named | null
-  filename: string
-  purpose: string | null
-  media_type: string
-  bytes: number
-  created_at: string
-  expires_at: string | null
+/** Requests that are open of one caller, among which are its jobs. */
+const OPEN_MAX = 5_000
+
+/** The lines of requests that are open and may be jobs, by their ids. */
+async function openJobs(app: AppContext, inbound: ManagementRequest, scope: Scope): Promise<Map<string, RequestRow>> {
+  const choices = { api: { only: ['predictions', 'responses'] } }
+  const filter = { ...scope, choices, flags: {}, seesListPrices: seesListPrices(inbound) }
+  return new Map((await openRows(app, filter, OPEN_MAX)).map((row) => [row.id, row]))
 }
 
-/** `GET /v1/management/predictions`: the newest first. */
-export async function listAllPredictions(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+/** `GET /v1/management/jobs`: the newest first; `open` selects those that have not ended, or those that have. */
+export async function listJobs(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
   const limit = limitOf(inbound)
+  const isOpen = flagIn(inbound.query, 'open')
   const scope = await scopeOf(app, inbound, 'requests.read')
-  const names = await namesOf(app)
-  const rows = await app.store.reports.predictions(scope, positionOf<string>(inbound), limit + 1)
+  const open = await openJobs(app, inbound, scope)
+  const question = { ...scope, openIds: [...open.keys()], isOpen }
+  const rows = await app.store.reports.jobs(question, app.clock.now(), positionOf<string>(inbound), limit + 1)
   const last = rows.length > limit ? rows[limit - 1] : undefined
-  const page: Page<PredictionAnswer> = {
-    data: rows.slice(0, limit).map(({ id, accountId, model, status, bytes, webhook, ...row }) => ({
-      id,
-      public_id: `pred_${id}`,
-      account: namedIn(names.accounts, accountId),
-      model,
-      status,
-      created_at: time(row.createdAt),
-      started_at: timeOrNull(row.startedAt),
-      ended_at: timeOrNull(row.completedAt),
-      bytes,
-      webhook: webhook && { tries: webhook.attempts, next_at: time(webhook.nextAt) },
-    })),
+  const page: Page<JobAnswer> = {
+    data: await written(app, inbound, rows.slice(0, limit), open),
     next: last === undefined ? null : cursorAfter(inbound, last.id),
     scanned_to: null,
   }
   return answer(page)
 }
 
-/** `GET /v1/management/files`: the newest first. */
-export async function listAllFiles(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const limit = limitOf(inbound)
-  const { accountIds } = await scopeOf(app, inbound, 'requests.read')
+async function written(
+  app: ManagementContext,
+  inbound: ManagementRequest,
+  rows: readonly JobRow[],
+  open: ReadonlyMap<string, RequestRow>,
+): Promise<JobAnswer[]> {
+  const lines = rows.map(({ id, line }) => line ?? open.get(id))
+  const write = await rowWriter(
+    app,
+    inbound,
+    lines.filter((line) => line !== undefined),
+  )
+  const changeable = await reachedBy(app, inbound, 'jobs.change')
   const names = await namesOf(app)
-  const rows = await app.store.reports.files(accountIds, app.clock.now(), positionOf<FilePosition>(inbound), limit + 1)
-  const last = rows.length > limit ? rows[limit - 1] : undefined
-  const page: Page<FileAnswer> = {
-    data: rows.slice(0, limit).map(({ accountId, mediaType, createdAt, expiresAt, ...row }) => ({
-      ...row,
+  return rows.map((row, index) => {
+    const line = lines[index]
+    const { id, kind, accountId, createdAt, startedAt, state, webhook } = row
+    const status = statusOf(row)
+    const request = line === undefined ? undefined : write(line)
+    const { logs, error } = statedBy(state)
+    return {
+      id,
+      public_id: publicId(row),
+      kind,
       account: namedIn(names.accounts, accountId),
-      media_type: mediaType,
+      key: request?.key ?? null,
+      model: row.model ?? request?.model ?? null,
+      provider: request?.provider ?? null,
+      status,
+      progress: status === 'running' ? progressIn(app.predictor.running(id)?.logs ?? logs) : null,
+      error: error ?? errorOf(request),
       created_at: time(createdAt),
-      expires_at: timeOrNull(expiresAt),
-    })),
-    next: last === undefined ? null : cursorAfter(inbound, { createdAt: last.createdAt, id: last.id }),
-    scanned_to: null,
-  }
-  return answer(page)
+      started_at: timeOrNull(startedAt),
+      ended_at: timeOrNull(endOf(row)),
+      cost_usd: request?.cost_usd ?? null,
+      flows: request?.flows ?? null,
+      webhook: webhook && { tries: webhook.attempts, next_at: time(webhook.nextAt) },
+      can_cancel: hasEnded(status) ? false : isInScope(changeable, { accountId, keyId: line?.keyId ?? null }),
+    }
+  })
 }
 
-/** `DELETE /v1/management/files/{id}`. */
-export async function removeFile(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const id = inbound.params[0]!
-  const accounts = await app.store.accounts.list()
-  for (const account of accounts) {
-    if (!inbound.caller.may('files.change', account.id)) continue
-    const file = await app.files.find(account.id, id)
-    if (file === undefined) continue
-    const before = { filename: file.filename, bytes: file.bytes }
-    const entry = { action: 'file.delete', target: id, accountId: account.id, before }
-    const remove = async (): Promise<boolean> => (await app.files.delete(account.id, id)) !== undefined
-    if (!(await changeLoggedOnce(app, inbound, () => [remove()], entry))) break
-    return nothing()
+const publicId = ({ kind, id }: JobRow): string =>
+  (kind === 'prediction' ? 'pred_' : protocols.responses.serve.idPrefix) + id
+
+const STATUSES = { starting: 'waiting', processing: 'running' } as const
+
+/** The end of a response in the background is that of its record, which may be written before the response. */
+function statusOf({ kind, status, line }: JobRow): JobAnswer['status'] {
+  if (kind === 'response' && line !== null)
+    return line.outcome === 'completed' ? 'succeeded' : line.outcome === 'client-left' ? 'canceled' : 'failed'
+  return status === 'starting' || status === 'processing' ? STATUSES[status] : status
+}
+
+const hasEnded = (status: JobAnswer['status']): boolean => status !== 'waiting' && status !== 'running'
+
+const endOf = ({ completedAt, line }: JobRow): number | null =>
+  completedAt ?? (line === null ? null : line.at + (line.totalMs ?? 0))
+
+const errorOf = (request: RequestAnswer | undefined): string | null =>
+  request?.error == null ? null : (request.error.message ?? request.error.code)
+
+/** The part of a prediction's state that a list shows. */
+const statedBy = (state: string | null): { logs: string; error: string | null } =>
+  state === null ? { logs: '', error: null } : (JSON.parse(state) as { logs: string; error: string | null })
+
+/** The last percentage of a progress bar in logs, as Replicate's client reads it: ` 25%|##        | 1/4`. */
+const progressIn = (logs: string): number | null => {
+  const last = [...logs.matchAll(/^\s*(\d{1,3})%\s*\|/gm)].at(-1)?.[1]
+  return last === undefined ? null : Math.min(100, Number(last))
+}
+
+/** `POST /v1/management/jobs/{id}/cancel`: no effect on a job that has ended. */
+export async function cancelJob(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
+  const id = idIn(inbound.params[0]!)
+  const scope = await scopeOf(app, inbound, 'jobs.change')
+  const openIds = [...(await openJobs(app, inbound, scope)).keys()]
+  // The first before the id that follows this one.
+  const [row] =
+    id === undefined ? [] : await app.store.reports.jobs({ ...scope, openIds }, app.clock.now(), `${id}0`, 1)
+  if (row === undefined || row.id !== id) throw unknown('job', 'id')
+  if (hasEnded(statusOf(row))) return nothing()
+  const { accountId, kind } = row
+  await logChange(app, inbound, { action: 'job.cancel', target: publicId(row), accountId })
+  if (kind === 'prediction') await app.predictor.cancel(accountId, id)
+  else {
+    const stored = await app.background.find(accountId, publicId(row))
+    if (stored !== undefined) await app.background.refresh(accountId, stored, true, inbound.request.signal)
   }
-  throw unknown('file', 'id')
+  return nothing()
 }

@@ -14,6 +14,14 @@ export type ManagementRequest = PublicRequest & {
   identifyAgain?: () => Promise<void>
 }
 
+/** The context of the management API: that of the pipeline, and predictions that run. */
+export type ManagementContext = AppContext & {
+  predictor: {
+    cancel(accountId: string, id: string): Promise<unknown>
+    running(id: string): { logs: string } | undefined
+  }
+}
+
 type Handled = Promise<Response> | Response
 
 /**
@@ -32,7 +40,7 @@ export type ManagementRoute = {
   action: Action | 'signed-in' | 'public'
   /** Names of its query parameters; undefined where all are ignored. */
   query?: readonly string[]
-  handle(app: AppContext, inbound: ManagementRequest): Handled
+  handle(app: ManagementContext, inbound: ManagementRequest): Handled
 }
 
 const BASE = '/v1/management'

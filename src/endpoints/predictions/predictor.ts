@@ -330,19 +330,18 @@ export class Predictor {
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
     const stored = await this.#app.store.predictions.find(accountId, id)
-    return stored === undefined ? undefined : this.#current(readStored(stored))
+    return stored === undefined ? undefined : (this.running(id) ?? readStored(stored))
   }
 
   /** Newest first: those created before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
-    return (await this.#app.store.predictions.list(accountId, limit, before)).map((stored) =>
-      this.#current(readStored(stored)),
-    )
+    const stored = await this.#app.store.predictions.list(accountId, limit, before)
+    return stored.map((one) => this.running(one.id) ?? readStored(one))
   }
 
-  /** The state in memory is newer than the stored one, except its end, which counts once it is settled. */
-  #current(stored: Prediction): Prediction {
-    return this.#jobs.get(stored.id)?.prediction ?? stored
+  /** One that runs here: newer than the stored one, except its end, which counts once it is settled. */
+  running(id: string): Prediction | undefined {
+    return this.#jobs.get(id)?.prediction
   }
 
   /** Resolves when it has ended or the server stops, at the latest after this time. */

@@ -122,8 +122,8 @@ async function insert(
   const { id, head, expiresAt, upstream } = saved
   await transaction.run('DELETE FROM responses WHERE account_id = $1 AND id = $2', ...[accountId, id])
   await transaction.run(
-    `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
-     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+    `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes, is_background)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $6::text IS NOT NULL)`,
     ...[accountId, id, createdAt, expiresAt, head, upstream === undefined ? null : JSON.stringify(upstream)],
     bytesOf(saved),
   )

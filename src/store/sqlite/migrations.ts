@@ -323,4 +323,10 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE keys ADD COLUMN limit_since INTEGER;
   UPDATE keys SET limit_since = 1000 * unixepoch() WHERE spend_limit IS NOT NULL;
   `,
+  // It is not known which of those that have ended ran in the background.
+  `
+  ALTER TABLE responses ADD COLUMN is_background INTEGER NOT NULL DEFAULT 0;
+  UPDATE responses SET is_background = 1 WHERE upstream IS NOT NULL;
+  CREATE INDEX responses_in_background ON responses (id) WHERE is_background = 1;
+  `,
 ]

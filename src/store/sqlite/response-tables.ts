@@ -56,8 +56,8 @@ export class ResponseTables implements ResponseStore {
     const { id, expiresAt, upstream } = saved
     this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
     this.#connection.run(
-      `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes, is_background)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       accountId,
       id,
       this.#now(),
@@ -65,6 +65,7 @@ export class ResponseTables implements ResponseStore {
       head,
       upstream === undefined ? null : JSON.stringify(upstream),
       bytesOf(saved),
+      upstream === undefined ? 0 : 1,
     )
   }
 

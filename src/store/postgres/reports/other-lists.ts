@@ -4,8 +4,6 @@ import type {
   BookRow,
   FilePosition,
   FileRow,
-  PredictionRow,
-  Scope,
   TransferPage,
   TransferPosition,
   TransferQuestion,
@@ -139,32 +137,6 @@ async function chunkStart(questions: Questions, low: string, end: string): Promi
     [end, low],
   )
   return row === undefined ? low : idOfUuid(row.id)
-}
-
-/** Predictions, the newest first. Without whole accounts, those whose generation has one of the keys. */
-export async function predictionRows(
-  questions: Questions,
-  { accountIds, keyIds }: Scope,
-  before: string | undefined,
-  limit: number,
-): Promise<PredictionRow[]> {
-  const values = new Values()
-  const conditions = before === undefined ? [] : [`p.id < ${values.add(before)}`]
-  if (accountIds !== undefined)
-    conditions.push(`(${values.isIn('p.account_id', accountIds)} OR EXISTS (
-      SELECT FROM generations AS g WHERE g.id = p.id::uuid AND ${values.isIn('g.key', keyIds ?? [])}))`)
-  const rows = await questions.ask<Omit<PredictionRow, 'webhook'> & { attempts: number | null; nextAt: number | null }>(
-    `SELECT p.id, p.account_id AS "accountId", p.model, p.status, p.created_at AS "createdAt",
-       p.started_at AS "startedAt", p.completed_at AS "completedAt", p.bytes, w.attempts, w.next_at AS "nextAt"
-     FROM predictions AS p LEFT JOIN LATERAL (
-       SELECT attempts, next_at FROM webhook_deliveries WHERE prediction_id = p.id LIMIT 1) AS w ON true
-     WHERE true${where(conditions)} ORDER BY p.id DESC LIMIT ${values.add(limit)}`,
-    values.list,
-  )
-  return rows.map(({ attempts, nextAt, ...row }) => ({
-    ...row,
-    webhook: attempts === null ? null : { attempts, nextAt: nextAt! },
-  }))
 }
 
 /** Files that have not expired, the newest first. */

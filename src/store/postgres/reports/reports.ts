@@ -3,7 +3,8 @@ import type { Refusal, ReportStore, WrongRollUp } from '../../reports.ts'
 import { firstRecordedHour, HOUR_MS } from '../../usage-pieces.ts'
 import { carriedBefore } from '../carried-tables.ts'
 import type { Connection } from '../connection.ts'
-import { balanceRows, fileRows, predictionRows, transferPage } from './other-lists.ts'
+import { jobRows } from './jobs.ts'
+import { balanceRows, fileRows, transferPage } from './other-lists.ts'
 import { providerHealth } from './provider-health.ts'
 import { Reader } from './reader.ts'
 import { WRONG_ROLL_UPS } from './recount.ts'
@@ -65,8 +66,7 @@ export class Reports implements ReportStore {
   transfers: ReportStore['transfers'] = (...question) =>
     this.#reader.read((questions) => transferPage(questions, ...question))
 
-  predictions: ReportStore['predictions'] = (...question) =>
-    this.#reader.read((questions) => predictionRows(questions, ...question))
+  jobs: ReportStore['jobs'] = (...question) => this.#reader.read((questions) => jobRows(questions, ...question))
 
   files: ReportStore['files'] = (...question) => this.#reader.read((questions) => fileRows(questions, ...question))
 

@@ -1,12 +1,9 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite'
 import type { BookAccount } from '../../ledger.ts'
-import { AFTER_ALL_PREDICTIONS } from '../../predictions.ts'
 import type {
   BookRow,
   FilePosition,
   FileRow,
-  PredictionRow,
-  Scope,
   TransferPage,
   TransferPosition,
   TransferQuestion,
@@ -31,7 +28,7 @@ const TRANSFERS = `
     d.kind AS debitKind, d.owner AS debitOwner, c.kind AS creditKind, c.owner AS creditOwner
   FROM transfers AS t JOIN book_accounts AS d ON d.id = t.debit JOIN book_accounts AS c ON c.id = t.credit`
 
-/** Lists of the book, of predictions and of files. */
+/** Lists of the book and of files. */
 export class OtherLists {
   readonly #database: Database
 
@@ -106,29 +103,6 @@ export class OtherLists {
       if (isEnd) return { rows, end: undefined }
     }
     return { rows, end }
-  }
-
-  /** Predictions, the newest first. Without whole accounts, those whose generation has one of the keys. */
-  predictions({ accountIds, keyIds }: Scope, before: string | undefined, limit: number): PredictionRow[] {
-    const rows = this.#all<Omit<PredictionRow, 'webhook'> & { attempts: number | null; nextAt: number | null }>(
-      `SELECT p.id, p.account_id AS accountId, p.model, p.status, p.created_at AS createdAt,
-         p.started_at AS startedAt, p.completed_at AS completedAt, p.bytes, w.attempts, w.next_at AS nextAt
-       FROM predictions AS p
-         LEFT JOIN webhook_deliveries AS w
-           ON w.id = (SELECT id FROM webhook_deliveries WHERE prediction_id = p.id LIMIT 1)
-       WHERE p.id < ?1 AND (?2 IS NULL OR p.account_id IN (SELECT value FROM json_each(?2))
-         OR EXISTS (SELECT 1 FROM generations AS g JOIN names AS n ON n.id = g.key
-           WHERE g.id = unhex(p.id) AND n.text IN (SELECT value FROM json_each(?3))))
-       ORDER BY p.id DESC LIMIT ?4`,
-      before ?? AFTER_ALL_PREDICTIONS,
-      jsonOf(accountIds),
-      jsonOf(keyIds ?? []),
-      limit,
-    )
-    return rows.map(({ attempts, nextAt, ...row }) => ({
-      ...row,
-      webhook: attempts === null ? null : { attempts, nextAt: nextAt! },
-    }))
   }
 
   /** Files that have not expired, the newest first. */

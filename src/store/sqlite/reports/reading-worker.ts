@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { serveThread } from '../../../worker/thread.ts'
-import type { RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
+import type { JobQuestion, RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
+import { jobRows } from './jobs.ts'
 import { NameCache } from './name-cache.ts'
 import { firstIdAt, ID_SLACK_MS, SPEED_LACKING, USAGE_LACKING } from './recount.ts'
 import { OtherLists } from './other-lists.ts'
@@ -49,7 +50,8 @@ const answers = {
   speed: (question: SpeedQuestion) => reader.sums.speed(question),
   balances: (...args: Parameters<OtherLists['balances']>) => reader.others.balances(...args),
   transfers: (...args: Parameters<OtherLists['transfers']>) => reader.others.transfers(...args),
-  predictions: (...args: Parameters<OtherLists['predictions']>) => reader.others.predictions(...args),
+  jobs: (question: JobQuestion, now: number, before: string | undefined, limit: number) =>
+    jobRows(reader.database, reader.names, question, now, before, limit),
   files: (...args: Parameters<OtherLists['files']>) => reader.others.files(...args),
   health: (provider: string, from: number, to: number) =>
     providerHealth(reader.database, reader.names, provider, from, to),

@@ -146,7 +146,7 @@ export class Reports implements ReportStore {
 
   balances: ReportStore['balances'] = (...args) => this.#thread.ask('balances', ...args)
   transfers: ReportStore['transfers'] = (...args) => this.#thread.ask('transfers', ...args)
-  predictions: ReportStore['predictions'] = (...args) => this.#thread.ask('predictions', ...args)
+  jobs: ReportStore['jobs'] = (...args) => this.#thread.ask('jobs', ...args)
   files: ReportStore['files'] = (...args) => this.#thread.ask('files', ...args)
   health: ReportStore['health'] = (...args) => this.#thread.ask('health', ...args)
 
