@@ -42,6 +42,14 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('../pages/request/index.tsx').then(({ Request }) => ({ default: Request }))),
   },
   {
+    path: '/jobs',
+    title: 'Jobs',
+    icon: 'jobs',
+    group: 'activity',
+    key: 'j',
+    page: lazy(() => import('../pages/jobs/index.tsx').then(({ Jobs }) => ({ default: Jobs }))),
+  },
+  {
     path: '/usage',
     title: 'Usage',
     icon: 'usage',

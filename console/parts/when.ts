@@ -109,6 +109,12 @@ export function duration(ms: number | null | undefined): string {
   return `${Math.floor(ms / DAY)} d ${Math.floor((ms % DAY) / HOUR)} h`
 }
 
+/** The time that something has run for so far, in whole seconds. */
+export function elapsed(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000))
+  return seconds < 120 ? `${seconds} s` : duration(seconds * 1000)
+}
+
 /** `3 min ago`, `in 2 h`. */
 export function agoText(at: number, now: number): string {
   const size = Math.abs(now - at)

@@ -1,5 +1,5 @@
 /** Times, always in the zone that the bar shows. */
-import { useSyncExternalStore } from 'react'
+import { useEffect, useState, useSyncExternalStore } from 'react'
 import { agoText, whenText, type Zone } from './when.ts'
 
 const STORED = 'sluice-zone'
@@ -40,6 +40,17 @@ export function When({ at }: { at: string | null }) {
       {whenText(Date.parse(at), chosen, Date.now())}
     </time>
   )
+}
+
+/** The time, once a second while something is shown that runs. */
+export function useNow(isRunning: boolean): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    if (!isRunning) return
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [isRunning])
+  return now
 }
 
 /** The distance from now, as of when it was drawn: for columns such as "last used". */

@@ -19,15 +19,22 @@ beforeAll(async () => {
   const { json } = await owner.get<{ data: { id: string; kind: string }[] }>('/keys')
   keyId = json.data.find(({ kind }) => kind === 'pay-as-you-go')!.id
   await owner.change('PATCH', '/accounts/default', { capture: { mode: 'all', until: null } })
-  for (const model of ['sandbox/chat', 'sandbox/messages', 'sandbox/none']) {
-    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+  const send = async (path: string, body: object): Promise<Headers> => {
+    const response = await fetch(gateway.url + path, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
+      body: JSON.stringify(body),
     })
     await response.text()
-    if (model === 'sandbox/chat') answered = response.headers.get('x-generation-id') ?? ''
+    return response.headers
   }
+  for (const model of ['sandbox/chat', 'sandbox/messages', 'sandbox/none']) {
+    const headers = await send('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }] })
+    if (model === 'sandbox/chat') answered = headers.get('x-generation-id') ?? ''
+  }
+  // A job that goes on during all tests, and one that fails.
+  await send('/v1/predictions', { model: 'sandbox/prediction', input: { prompt: 'x', duration: 600, logs: 1000 } })
+  await send('/v1/predictions', { model: 'sandbox/chat', input: { prompt: '[[error: 500]]' } })
 }, 60_000)
 afterAll(() => gateway.stop())
 
@@ -45,6 +52,7 @@ const PLACES: readonly (readonly [name: string, path: string, ready: string, tab
   ['request', '/requests?request=ID', 'heading:sandbox/chat'],
   ['request, page', '/requests/ID', 'heading:sandbox/chat'],
   ['request, bodies', '/requests/ID', 'heading:sandbox/chat', 'Bodies'],
+  ['jobs', '/jobs', 'heading:Jobs'],
   ['usage', '/usage?metric=requests', 'heading:Usage'],
   ['usage, lines', '/usage?metric=cache&by=key&then=model', 'heading:Usage'],
   ['playground', '/playground', 'heading:Playground'],

@@ -1,4 +1,4 @@
-/** Usage, the playground and the book. */
+/** Usage, the playground, the book and jobs. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
@@ -16,13 +16,16 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway.stop())
 
-async function complete(model: string, prompt: string): Promise<void> {
-  await fetch(`${gateway.url}/v1/chat/completions`, {
+const send = (path: string, body: object): Promise<unknown> =>
+  fetch(gateway.url + path, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: prompt }] }),
-  }).then((response) => response.text())
-}
+    body: JSON.stringify(body),
+  }).then((response) => response.json())
+
+const complete = (model: string, prompt: string): Promise<unknown> =>
+  send('/v1/chat/completions', { model, messages: [{ role: 'user', content: prompt }] })
+const predict = (model: string, input: object): Promise<unknown> => send('/v1/predictions', { model, input })
 
 const prompt = (page: Page) => page.getByLabel('User, turn 1')
 const column = (page: Page, model: string) => page.getByRole('region', { name: `Answer of ${model}` })
@@ -246,4 +249,31 @@ describe.skipIf(!CAN_BROWSE)('the book', () => {
     expect(faults).toEqual([])
     await close()
   }, 90_000)
+})
+
+describe.skipIf(!CAN_BROWSE)('jobs', () => {
+  test('one is seen as it proceeds, canceled, and leads to its request', async () => {
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/jobs' })
+    await page.getByText('No jobs yet').waitFor()
+    await picture(page, 'jobs-empty')
+    expect(await page.getByLabel('command', { exact: true }).textContent()).toContain(`${gateway.url}/v1/predictions`)
+    const input = { prompt: 'a red fox', duration: 300, logs: 1000 }
+    const { id } = (await predict('sandbox/prediction', input)) as { id: string }
+    const job = page.getByRole('row', { name: /sandbox\/prediction/ })
+    await job.getByText('running').waitFor()
+    await job.getByRole('progressbar', { name: `Progress of ${id}` }).waitFor()
+    expect(await job.textContent()).not.toContain('canceled')
+    await picture(page, 'jobs')
+    await job.getByRole('button', { name: `Cancel ${id}` }).click()
+    await page.getByRole('button', { name: 'Cancel it' }).click()
+    await job.getByText('canceled').waitFor()
+    await job.getByTitle('0.001 USD').last().waitFor()
+    await page.getByLabel('Only those under way').click()
+    await page.getByText('Nothing is under way').waitFor()
+    await page.getByRole('button', { name: 'Show all jobs' }).click()
+    await job.getByRole('link', { name: 'sandbox/prediction' }).click()
+    await page.getByRole('heading', { name: 'sandbox/prediction' }).waitFor()
+    expect(faults).toEqual([])
+    await close()
+  }, 60_000)
 })

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import type * as Console from '../../console/api/answers.ts'
 import type * as Book from '../../console/pages/book/shapes.ts'
 import type * as Detail from '../../console/pages/request/detail.ts'
+import type { Job } from '../../console/pages/jobs/job.ts'
 import type * as Gateway from '../../src/endpoints/management/answers.ts'
 
 /** Each answer of the gateway can be read as the console expects it. */
@@ -15,6 +16,7 @@ const READ = {
   userSession: (answer: Gateway.UserSessionAnswer): Console.UserSession => answer,
   newLink: (answer: Gateway.NewLinkAnswer): Console.NewLink => answer,
   request: (answer: Gateway.RequestAnswer): Omit<Console.RequestRow, 'outcome'> => answer,
+  job: (answer: Gateway.JobAnswer): Job => answer,
   usage: (answer: Gateway.UsageAnswer): Console.Usage => answer,
   provider: (answer: Gateway.ProviderAnswer): Console.Provider => answer,
   providerTest: (answer: Gateway.ProviderTestAnswer): Console.ProviderTest => answer,

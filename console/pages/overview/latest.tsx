@@ -1,4 +1,3 @@
-import { useEffect, useState } from 'react'
 import type { RequestRow } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
@@ -6,7 +5,7 @@ import { Empty } from '../../parts/empty.tsx'
 import { OUTCOME_WORDS } from '../../parts/outcomes.ts'
 import { visible } from '../../parts/visible.ts'
 import { duration } from '../../parts/when.ts'
-import { When } from '../../parts/when.tsx'
+import { useNow, When } from '../../parts/when.tsx'
 import { endSentence } from '../request/sentence.ts'
 
 const MOST_RUNNING = 7
@@ -42,17 +41,6 @@ export function Running({ rows }: { rows: readonly RequestRow[] }) {
       )}
     </ul>
   )
-}
-
-/** The time, once a second while something is shown that runs. */
-function useNow(isRunning: boolean): number {
-  const [now, setNow] = useState(Date.now)
-  useEffect(() => {
-    if (!isRunning) return
-    const timer = setInterval(() => setNow(Date.now()), 1000)
-    return () => clearInterval(timer)
-  }, [isRunning])
-  return now
 }
 
 export function Failures({ rows }: { rows: readonly RequestRow[] }) {

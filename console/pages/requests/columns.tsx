@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import type { Named, RequestRow } from '../../api/answers.ts'
 import { exactUsd, listUsd } from '../../parts/money.ts'
 import { oneLine } from '../../parts/visible.ts'
-import { count, duration, whenText, type Zone } from '../../parts/when.ts'
+import { count, duration, elapsed, whenText, type Zone } from '../../parts/when.ts'
 import { outcomeWords } from '../request/sentence.ts'
 
 export type ColumnName = keyof typeof COLUMNS
@@ -167,6 +167,5 @@ function Elapsed({ since }: { since: string }) {
     const timer = setInterval(() => setNow(Date.now()), TICK_MS)
     return () => clearInterval(timer)
   }, [])
-  const seconds = Math.max(0, Math.floor((now - Date.parse(since)) / 1000))
-  return seconds < 120 ? `${seconds} s` : duration(seconds * 1000)
+  return elapsed(now - Date.parse(since))
 }
