@@ -6,10 +6,10 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /**
  * A new key: prefix, 256 random bits as 43 base62 digits, and 6 digits of CRC-32 over all before them, so that secret
- * scanners recognise a leaked key offline.
+ * scanners recognise a leaked key offline. `bits`: for a text that can be made again.
  */
-export function newKeyText(kind: KeyKind): string {
-  const secret = KEY_PREFIXES[kind] + base62(randomBytes(32), 43)
+export function newKeyText(kind: KeyKind, bits: Buffer = randomBytes(32)): string {
+  const secret = KEY_PREFIXES[kind] + base62(bits, 43)
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32BE(crc32(secret))
   return secret + base62(checksum, 6)

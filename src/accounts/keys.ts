@@ -98,14 +98,14 @@ export class Keys {
     const first = this.#hasStoredKeys ? [] : await this.#firstKeys(chosen)
     const { 'pay-as-you-go': text } = chosen
     if (first.length > 0 || text === undefined) return first
-    const stored = await this.#stored(text)
+    const stored = await this.stored(text)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
     if (stored !== undefined || this.#active.has(this.#hash(text).toString('base64'))) return []
     try {
       await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text })
     } catch (error) {
       // Another process that starts may have been first.
-      if ((await this.#stored(text)) === undefined) throw error
+      if ((await this.stored(text)) === undefined) throw error
       return []
     }
     return [{ kind: 'pay-as-you-go', text }]
@@ -133,7 +133,7 @@ export class Keys {
   ): Promise<{ id: string; text: string; account: string }> {
     if (key.text !== undefined && !isKeyText(key.text, key.kind))
       throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
-    if (key.text !== undefined && (await this.#stored(key.text)) !== undefined)
+    if (key.text !== undefined && (await this.stored(key.text)) !== undefined)
       throw new Error('this key already exists')
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
@@ -183,8 +183,7 @@ export class Keys {
 
   /**
    * Replaces a key by a new one with the same options and a fresh spending limit. The old one is revoked at once or
-   * works for `graceMs` more. Fails with an Error for the operator where the old key is expired or revoked. `also`: as
-   * for `create`.
+   * works for `graceMs` more. Fails with an Error for the operator where it is expired or revoked. `also`: as above.
    */
   async rotate(
     which: string,
@@ -367,7 +366,8 @@ export class Keys {
     return new Bun.CryptoHasher('sha256', this.#pepper).update(text).digest()
   }
 
-  #stored(text: string): Promise<StoredKey | undefined> {
+  /** The key with this text, also one that was revoked. */
+  stored(text: string): Promise<StoredKey | undefined> {
     return this.#store.accounts.keyWithHash(this.#hash(text))
   }
 

@@ -227,10 +227,11 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     answer: one('ExplainAnswer'),
   },
   'POST /playground/keys': {
-    summary: 'A key for an hour',
+    summary: 'A key for at most an hour, the same for half an hour',
     body: playground.CREATE,
     answer: one('PlaygroundKeyAnswer'),
     status: 201,
+    also: 200,
   },
 }
 

@@ -1,18 +1,21 @@
+import { newKeyText } from '../../accounts/key-text.ts'
 import type { NewKey } from '../../accounts/keys.ts'
 import { object } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
+import type { StoredKey } from '../../store/store.ts'
 import { accountFor, answer, time } from './answer.ts'
 import { bodyOf } from './body.ts'
 import { logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { accountShape } from './shapes.ts'
 
-const KEEP_MS = 3_600_000
+/** A page that is loaded within this time gets the same key, which works as long again. */
+const REUSED_MS = 1_800_000
 
 export const CREATE = object({ account: accountShape })
 
-/** A pay-as-you-go key of a user for an hour. `text` is for the memory of the page alone. */
+/** A pay-as-you-go key of a user for at most an hour. `text` is for the memory of the page alone. */
 export type PlaygroundKeyAnswer = {
   id: string
   text: string
@@ -20,14 +23,34 @@ export type PlaygroundKeyAnswer = {
   expires_at: string
 }
 
-/** `POST /v1/management/playground/keys`. */
+/**
+ * `POST /v1/management/playground/keys`. The text is derived, not stored: a user has one key for each account and time,
+ * however often the page is loaded.
+ */
 export async function createPlaygroundKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { account: wanted } = await bodyOf(inbound, CREATE)
   const { user } = inbound.caller
   if (user === undefined)
     throw new GatewayError('permission_denied', 'The playground takes a session; make a key with POST /keys instead.')
   const account = await accountFor(app, inbound, wanted ?? onlyAccount(inbound), 'playground.use')
-  const expiresAt = app.clock.now() + KEEP_MS
+  const period = Math.floor(app.clock.now() / REUSED_MS)
+  const expiresAt = (period + 2) * REUSED_MS
+  const text = newKeyText('pay-as-you-go', app.keys.derive('playground keys', `${user.id} ${account.id} ${period}`))
+  const made = (id: string, own: string): PlaygroundKeyAnswer => ({
+    id,
+    text: own,
+    account: { id: account.id, name: account.name },
+    expires_at: time(expiresAt),
+  })
+  const reuse = async (known: StoredKey | undefined): Promise<Response | undefined> => {
+    if (known === undefined || known.revokedAt !== null) return undefined
+    // Another process may have made it a moment ago.
+    await app.keys.refresh()
+    return answer(made(known.id, text))
+  }
+  const known = await app.keys.stored(text)
+  const reused = await reuse(known)
+  if (reused !== undefined) return reused
   const key: NewKey = {
     kind: 'pay-as-you-go',
     account: account.id,
@@ -35,16 +58,19 @@ export async function createPlaygroundKey(app: AppContext, inbound: ManagementRe
     expiresAt,
     createdBy: user.id,
     source: 'playground',
+    // A key that was revoked is replaced by another one.
+    ...(known === undefined ? { text } : {}),
   }
   const entry = { action: 'key.create', accountId: account.id, after: { playground: true } }
-  const { id, text } = await app.keys.create(key, (row) => [logChange(app, inbound, { ...entry, target: row.id })])
-  const made: PlaygroundKeyAnswer = {
-    id,
-    text,
-    account: { id: account.id, name: account.name },
-    expires_at: time(expiresAt),
+  try {
+    const created = await app.keys.create(key, (row) => [logChange(app, inbound, { ...entry, target: row.id })])
+    return answer(made(created.id, created.text), 201)
+  } catch (error) {
+    // A request at the same time, at any process, was the first.
+    const other = known === undefined ? await reuse(await app.keys.stored(text)) : undefined
+    if (other === undefined) throw error
+    return other
   }
-  return answer(made, 201)
 }
 
 function onlyAccount({ caller }: ManagementRequest): string {
