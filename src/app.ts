@@ -57,6 +57,7 @@ import { LocalModels } from './providers/local.ts'
 import { errorFormatOf, match, type GatewayContext, type Route } from './routes.ts'
 import { clearSuccessor, Handover, takeOver } from './store/handover.ts'
 import { openStore } from './store/open.ts'
+import { writeServerUrl } from './store/server-address.ts'
 import type { Store } from './store/store.ts'
 
 /**
@@ -205,6 +206,7 @@ function run(
   link: string | undefined,
 ): Running {
   announce(app, server.url)
+  writeServerUrl(app.config.data, server.url)
   if (link !== undefined) console.log(`console  ${consoleLink(app.config, link, server.url)}`)
   void app.space.shortage()
   const stopLocal = new AbortController()

@@ -1,0 +1,25 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isRunning, processName } from './sqlite/lock.ts'
+
+/** The file in the data folder that names the server that runs: its process and its address. */
+const fileIn = (folder: string): string => join(folder, 'server.url')
+
+/** Writes the address for commands on the folder: the command line of a server may have another than its file. */
+export function writeServerUrl(folder: string, url: string): void {
+  try {
+    writeFileSync(fileIn(folder), `${processName()} ${url}\n`)
+  } catch {
+    // Without it, links have the configured address. A server over PostgreSQL may have no data folder.
+  }
+}
+
+/** The address of the server that runs on a folder; undefined where none does, or the system does not show it. */
+export function serverUrl(folder: string): string | undefined {
+  try {
+    const [pid, startedAt, url] = readFileSync(fileIn(folder), 'utf8').trim().split(' ')
+    return isRunning(`${pid} ${startedAt}`) ? url : undefined
+  } catch {
+    return undefined
+  }
+}
