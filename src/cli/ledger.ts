@@ -1,6 +1,7 @@
 import { Plans } from '../accounts/plans.ts'
 import type { Config } from '../config/load.ts'
 import { audit, type Audit, type Terms } from '../ledger/audit.ts'
+import { counted } from '../ledger/counted.ts'
 import type { Store, WrongRollUp, WrongTotal } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
@@ -51,8 +52,8 @@ function printAudit({ wrong, first, ...rows }: Audit, asJson: boolean): void {
   if (asJson) console.log(JSON.stringify({ right: first === undefined, rows, wrong, first: first ?? null }))
   else
     console.log(
-      `read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ` +
-        `${spends} key limits`,
+      `read ${counted(generations, 'generation')}, ${counted(transfers, 'transfer')}, ` +
+        `${counted(balances, 'balance')}, ${counted(windows, 'quota window')}, ${counted(spends, 'key limit')}`,
     )
   failIfWrong({ wrong, first })
   if (!asJson) console.log('the ledger is consistent')

@@ -1,5 +1,6 @@
 import { threadModule } from '../worker/modules.ts'
 import type { Audit } from './audit.ts'
+import { counted } from './counted.ts'
 import type { AuditReport, AuditRequest } from './audit-worker.ts'
 
 /** One audit, under way or ended. `read`, `total`: generations; `sentence`: the result in words. */
@@ -76,5 +77,6 @@ function sentenceOf({ generations, transfers, first }: Audit, others: number): s
   if (first !== undefined)
     return `The ledger is inconsistent: ${first.table} ${first.id} must have ${first.expected}, but has ${first.found}.`
   if (others > 0) return `${others} totals or roll-ups differ from their rows; sluice ledger audit names the first.`
-  return `The ledger is consistent: ${generations} generations and ${transfers} transfers were read.`
+  const read = `${counted(generations, 'generation')} and ${counted(transfers, 'transfer')}`
+  return `The ledger is consistent: ${read} were read.`
 }
