@@ -23,7 +23,7 @@ export async function listModels(given: Given): Promise<void> {
       ),
     )
   if (models.length === 0)
-    console.error(
+    return console.error(
       `No model of the active providers has ${JSON.stringify(wanted)} in its id or name. Active: ${catalogue
         .providers()
         .map(({ id }) => id)
@@ -41,16 +41,19 @@ export async function discoverModels(config: Config): Promise<Catalogue> {
   return catalogue
 }
 
-const rowOf = (
-  { id, name, contextLength }: Model,
-  { prompt, completion }: { prompt?: Rate; completion?: Rate },
-): string[] => [
+type Rates = Partial<Record<'prompt' | 'completion' | 'image' | 'request', Rate>>
+
+const rowOf = ({ id, name, contextLength }: Model, { prompt, completion, image, request }: Rates): string[] => [
   id,
   contextLength === undefined ? '' : String(contextLength),
   rateText(prompt),
-  rateText(completion),
+  rateText(completion) || unitText(image, 'image') || unitText(request, 'request'),
   name,
 ]
+
+/** The price of a model that has none by tokens. */
+const unitText = (rate: Rate | undefined, unit: string): string =>
+  rate === undefined ? '' : `${rateText(rate)}/${unit}`
 
 const rateText = (rate: Rate | undefined): string =>
   rate === undefined ? '' : `${usdOf(rate.base)}${rate.tiers.length === 0 ? '' : '+'}`

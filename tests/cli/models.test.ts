@@ -43,6 +43,8 @@ describe('sluice models', () => {
       .split('\n')
       .map((line) => line.split(/ {2,}/))
     expect(rows[0]).toEqual(['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'])
+    expect(rows).toContainEqual(['sandbox/image', '0.01/image', 'Sandbox over images'])
+    expect(rows).toContainEqual(['sandbox/prediction', '0.001/request', 'Sandbox over predictions'])
     expect(rows).toContainEqual(['mine', '1234', '1.5+', '4', 'My model'])
     expect(rows).toContainEqual(['ollama/qwen3:8b', '40960', '0', '0', 'qwen3:8b'])
     expect(rows.find(([id]) => id === 'deepseek/deepseek-v4-pro')).toEqual([
@@ -58,7 +60,7 @@ describe('sluice models', () => {
   test('--find selects by a part of the id or name, ignoring case', async () => {
     for (const text of ['MY MOD', 'mine']) expect((await run('--find', text)).out.trimEnd().split('\n')).toHaveLength(2)
     const { code, out, err } = await run('--find', 'nothing has this')
-    expect([code, out.trimEnd().split('\n').length]).toEqual([0, 1])
+    expect([code, out]).toEqual([0, ''])
     expect(err).toMatch(/^No model .*"nothing has this".*Active: .*deepseek/)
   })
 
