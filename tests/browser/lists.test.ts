@@ -89,6 +89,7 @@ describe.skipIf(!CAN_BROWSE)('the address of a page', () => {
     await page.getByRole('row', { name: /sandbox\/chat/ }).waitFor({ state: 'detached' })
     expect(await page.getByLabel('Filter models').inputValue()).toBe('sandbox/gemini')
     await goTo(page, `/models?provider=sandbox&account=${accounts[0]!.id}`)
+    await page.getByRole('row', { name: /sandbox\/image.* 0.01 an image/ }).waitFor()
     await page.getByRole('button', { name: /show all/ }).click()
     await page.waitForURL(({ search }) => search === `?account=${accounts[0]!.id}`)
     expect(faults).toEqual([])

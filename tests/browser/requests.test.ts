@@ -49,7 +49,8 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await row.locator('[data-column=time]').click()
     await sheet(page).getByText('Sandbox answered 529', { exact: false }).waitFor()
     await sheet(page).getByText('Nothing was charged.', { exact: false }).waitFor()
-    expect(await sheet(page).getByRole('listitem').count()).toBeGreaterThan(0)
+    await sheet(page).getByRole('listitem').filter({ hasText: 'chat, chat.completions' }).first().waitFor()
+    await sheet(page).getByRole('link', { name: 'Try the model' }).waitFor()
     await picture(page, 'requests-failed')
     expect(faults).toEqual([])
     await close()
@@ -64,6 +65,10 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
       await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
       await waitUntil(page, `innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)
     }
+    // No model of this name can be tried.
+    await rows(page).filter({ hasText: 'model_not_found' }).first().click()
+    await sheet(page).getByRole('button', { name: 'Copy link' }).waitFor()
+    expect(await sheet(page).getByRole('link', { name: 'Try the model' }).count()).toBe(0)
     await close()
   }, 60_000)
 

@@ -34,7 +34,7 @@ export function Models() {
   return (
     <PageFrame
       title="Models"
-      note="Prices are USD per million tokens, before discounts."
+      note="Prices are USD per million tokens, or per what they name, before discounts."
       actions={may.changeInstallation && <AddButton onClick={() => setForm({ id: undefined })}>Add a model</AddButton>}
     >
       <div className="toolbar">
@@ -91,6 +91,14 @@ function ModelDrawer(props: { model: Model | undefined; onClose: () => void; onC
 
 const rateText = (rate: Rate | undefined): ReactNode => rate?.usd ?? <span className="dim">-</span>
 
+/** The price of output; of a model that has none by tokens, that of an image or of a request. */
+const outputText = ({ completion, image, request }: NonNullable<Model['prices']>): ReactNode =>
+  completion === undefined && image !== undefined
+    ? `${image.usd} an image`
+    : completion === undefined && request !== undefined
+      ? `${request.usd} a request`
+      : rateText(completion)
+
 function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (model: Model) => void }) {
   if (models.length === 0) return <Empty icon="search" title="No model has this name" />
   return (
@@ -127,7 +135,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
               </td>
               <td className="right number">{rateText(model.prices?.prompt)}</td>
               <td className="right number wide">{rateText(model.prices?.input_cache_read)}</td>
-              <td className="right number">{rateText(model.prices?.completion)}</td>
+              <td className="right number">{outputText(model.prices ?? {})}</td>
               <td className="wide cut dim">{[...new Set(model.endpoints.map((one) => one.provider))].join(', ')}</td>
             </tr>
           ))}

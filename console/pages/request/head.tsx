@@ -1,4 +1,5 @@
 import { To, useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { copy } from '../../parts/copy.ts'
 import { Id } from '../../parts/id.tsx'
 import { visible } from '../../parts/visible.ts'
@@ -9,6 +10,7 @@ import { outcomeWords } from './sentence.ts'
 /** Model, outcome, time and id. */
 export function RequestHead({ id, request }: { id: string; request: RequestDetail | undefined }) {
   const { to } = useScope()
+  const { may } = useSigned()
   const link = `${window.location.origin}/console${to(`/requests/${id}`)}`
   return (
     <header className="request-top">
@@ -32,7 +34,7 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
             Copy link
           </button>
         )}
-        {request?.model && (
+        {request?.model && may.makeKeys && request.error?.code !== 'model_not_found' && (
           <To path={`/playground?model=${encodeURIComponent(request.model)}`} className="link">
             Try the model
           </To>

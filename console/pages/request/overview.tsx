@@ -45,14 +45,14 @@ function stepsOf(request: RequestDetail): Step[] {
       ? []
       : [{ label: provider, detail: '', startMs: 0, endMs: total_ms, tone, note: outcome.replace('-', ' ') }]
   let end = 0
-  return attempts.map(({ provider: tried, protocol, started_ms, duration_ms, status, error }) => {
+  return attempts.map(({ provider: tried, model, protocol, started_ms, duration_ms, status, error }) => {
     const startMs = started_ms ?? end
     // The try that answered lasts to the end of its answer.
     end = error === null && lastMs !== null ? Math.max(lastMs, startMs) : startMs + (duration_ms ?? 0)
     const failure = error === null ? undefined : oneLine(failureText(status, error), 300)
     return {
       label: tried,
-      detail: protocol ?? '',
+      detail: oneLine([model, protocol].filter((text) => text !== null).join(', '), 120),
       startMs,
       endMs: end,
       tone: error === null ? tone : 'failed',
