@@ -107,7 +107,17 @@ describe('the sentence about a request', () => {
 
   test('a refusal for money leads to the limit of its key and to the credit of its account', () => {
     const refused = row({ outcome: 'refused', ...error('insufficient_credit', 'The balance is too low.') })
-    expect(adviceOf(refused).map(({ to }) => to)).toEqual(['/keys/k1?change=limit', '/accounts/a1'])
+    expect(adviceOf(refused).map(({ to }) => to)).toEqual(['/accounts/a1'])
+    const limited = row({
+      outcome: 'refused',
+      ...error('insufficient_credit', "$1 is left of this key's limit of $2."),
+    })
+    expect(adviceOf(limited).map(({ to }) => to)).toEqual(['/keys/k1?change=limit'])
+    const exhausted = row({ outcome: 'exhausted' })
+    expect(adviceOf(exhausted).map(({ to }) => to)).toEqual(['/keys/k1?change=limit', '/accounts/a1'])
+    const off = 'The model a/b is not available on this server; for its operator: set A_API_KEY.'
+    const unknown = row({ outcome: 'refused', ...error('model_not_found', off) })
+    expect(adviceOf(unknown).map(({ to }) => to)).toEqual(['/providers', '/models'])
     expect(adviceOf(row({}))).toEqual([])
   })
 

@@ -34,7 +34,7 @@ export function Models() {
   return (
     <PageFrame
       title="Models"
-      note="Prices are USD per million tokens, or per what they name, before discounts."
+      note="Prices are USD per million tokens, before discounts."
       actions={may.changeInstallation && <AddButton onClick={() => setForm({ id: undefined })}>Add a model</AddButton>}
     >
       <div className="toolbar">

@@ -55,7 +55,7 @@ export function Failures({ rows }: { rows: readonly RequestRow[] }) {
     <ul className="rows">
       {rows.map((row) => (
         <li key={row.id}>
-          <To path={`/requests?request=${row.id}`} className="rows-link">
+          <To path={`/requests?request=${row.id}`} className="rows-link rows-failure">
             <span className="dim rows-time">
               <When at={row.at} />
             </span>

@@ -124,19 +124,31 @@ const LIMIT = '?change=limit'
 
 const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row.key, LIMIT) }]
 const addCredit: Advise = (row) => [{ text: 'Add credit to the account', to: accountPath(row.account) }]
+/** Credit does not help against the limit of a key, and the other way round. */
+const fund: Advise = (row) => {
+  if (row.error === null) return [...raiseLimit(row), ...addCredit(row)]
+  return row.error.message?.includes("this key's limit") === true ? raiseLimit(row) : addCredit(row)
+}
+/** A model of a provider without a key is named with what switches that on. */
+const findModel: Advise = ({ error }) => [
+  ...(error?.message?.includes('for its operator: ') === true
+    ? [{ text: 'See the providers', to: '/providers' }]
+    : []),
+  { text: 'See the models', to: '/models' },
+]
 const seeProviders: Advise = ({ provider }) => [
   { text: provider === null ? 'See the providers' : `See ${provider}`, to: '/providers' },
 ]
 
 /** The remedy, by the code of the error. */
 const ADVICE: Record<string, Advise> = {
-  insufficient_credit: (row) => [...raiseLimit(row), ...addCredit(row)],
+  insufficient_credit: fund,
   quota_exceeded: (row) => [{ text: "Change the account's plan", to: accountPath(row.account) }],
   rate_limit_exceeded: (row) => [{ text: "Raise the key's requests per minute", to: keyPath(row.key, LIMIT) }],
   permission_denied: (row) => [{ text: 'See which models the key may use', to: keyPath(row.key) }],
   account_suspended: (row) => [{ text: "See the account's status", to: accountPath(row.account) }],
-  invalid_api_key: () => [{ text: 'Make a key', to: '/keys' }],
-  model_not_found: () => [{ text: 'See the models', to: '/models' }],
+  invalid_api_key: () => [{ text: 'Make a key', to: '/keys?make=1' }],
+  model_not_found: findModel,
   upstream_rate_limited: seeProviders,
   upstream_error: seeProviders,
   upstream_timeout: seeProviders,
@@ -152,7 +164,7 @@ const ADVICE: Record<string, Advise> = {
 
 /** The next step; empty where all went well. */
 export function adviceOf(row: Row): Advice[] {
-  if (row.outcome === 'exhausted') return [...raiseLimit(row), ...addCredit(row)]
+  if (row.outcome === 'exhausted') return fund(row)
   if (row.error === null) return row.outcome === 'timed-out' || row.outcome === 'failed' ? seeProviders(row) : []
   return ADVICE[row.error.code]?.(row) ?? []
 }
