@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+import { CAN_BROWSE, cutOffOn, DESKTOP, MOBILE, picture, signIn, useBrowser } from './browser.ts'
 
 const PRICE = 'price: { prompt: 3, completion: 15 }'
 const ENDPOINT = 'endpoints: [{ provider: sandbox, model: chat }]'
@@ -256,6 +256,9 @@ describe.skipIf(!CAN_BROWSE)('jobs', () => {
     const { page, close, faults } = await signIn(browser, gateway, { path: '/jobs' })
     await page.getByText('No jobs yet').waitFor()
     await picture(page, 'jobs-empty')
+    await page.setViewportSize(MOBILE)
+    expect(await cutOffOn(page)).toEqual([])
+    await page.setViewportSize(DESKTOP)
     expect(await page.getByLabel('command', { exact: true }).textContent()).toContain(`${gateway.url}/v1/predictions`)
     const input = { prompt: 'a red fox', duration: 300, logs: 1000 }
     const { id } = (await predict('sandbox/prediction', input)) as { id: string }

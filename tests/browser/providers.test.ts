@@ -26,6 +26,10 @@ describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
     await sandbox.getByText('Last errors').click()
     await sandbox.getByText('too busy').waitFor()
 
+    // The button is the last column of a wide table: nobody has to scroll to it.
+    await page.setViewportSize({ width: 1280, height: 800 })
+    const button = await page.getByRole('button', { name: 'Set key of Groq' }).boundingBox()
+    expect(button!.x + button!.width).toBeLessThanOrEqual(1280)
     const key = `canary-${'0123456789'.repeat(3)}`
     await page.getByRole('button', { name: 'Set key of Groq' }).click()
     await page.getByRole('dialog').locator('input').fill(key)

@@ -126,7 +126,7 @@ function OffTable({ providers, onChange }: { providers: readonly Provider[]; onC
   if (providers.length === 0) return <Empty icon="check" title="Every known provider is on" />
   return (
     <TableScroll label="Providers that are off">
-      <table className="table">
+      <table className="table table-fit">
         <thead>
           <tr>
             <th>Provider</th>
@@ -166,8 +166,12 @@ function OffRow(props: { provider: Provider; onSet: (provider: Provider) => void
         <span className="narrow">{howTo}</span>
       </td>
       <td className="wide">{howTo}</td>
-      <td className="wide cut">{protocols.join(', ')}</td>
-      <td className="wide cut dim">{base_url ?? ''}</td>
+      <td className="wide cut" title={protocols.join(', ')}>
+        {protocols.join(', ')}
+      </td>
+      <td className="wide cut dim" title={base_url ?? undefined}>
+        {base_url ?? ''}
+      </td>
       {may.changeInstallation && (
         <td className="right">
           {set !== null && set_in === null && <ChangeButton name={name} onClick={() => onChange(id)} />}

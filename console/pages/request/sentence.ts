@@ -131,9 +131,7 @@ const fund: Advise = (row) => {
 }
 /** A model of a provider without a key is named with what switches that on. */
 const findModel: Advise = ({ error }) => [
-  ...(error?.message?.includes('for its operator: ') === true
-    ? [{ text: 'See the providers', to: '/providers' }]
-    : []),
+  ...(error?.message?.includes('for its operator: ') === true ? [{ text: 'See the providers', to: '/providers' }] : []),
   { text: 'See the models', to: '/models' },
 ]
 const seeProviders: Advise = ({ provider }) => [
