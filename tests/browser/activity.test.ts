@@ -276,6 +276,8 @@ describe.skipIf(!CAN_BROWSE)('jobs', () => {
     await page.getByRole('button', { name: 'Show all jobs' }).click()
     await job.getByRole('link', { name: 'sandbox/prediction' }).click()
     await page.getByRole('heading', { name: 'sandbox/prediction' }).waitFor()
+    await page.getByRole('button', { name: 'Copy link' }).waitFor()
+    expect(await page.getByRole('link', { name: 'Try the model' }).count()).toBe(0)
     expect(faults).toEqual([])
     await close()
   }, 60_000)

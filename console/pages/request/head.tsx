@@ -7,6 +7,9 @@ import { When } from '../../parts/when.tsx'
 import type { RequestDetail } from './detail.ts'
 import { outcomeWords } from './sentence.ts'
 
+/** The playground has no predictions, and no answers of models that are not known. */
+const canTry = ({ api, error }: RequestDetail): boolean => api !== 'predictions' && error?.code !== 'model_not_found'
+
 /** Model, outcome, time and id. */
 export function RequestHead({ id, request }: { id: string; request: RequestDetail | undefined }) {
   const { to } = useScope()
@@ -34,7 +37,7 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
             Copy link
           </button>
         )}
-        {request?.model && may.makeKeys && request.error?.code !== 'model_not_found' && (
+        {request?.model && may.makeKeys && canTry(request) && (
           <To path={`/playground?model=${encodeURIComponent(request.model)}`} className="link">
             Try the model
           </To>
