@@ -55,6 +55,38 @@ const SEARCH_RATES: {
   },
 ]
 
+const OPENROUTER_AUDIO =
+  'openrouter.ai/api/v1/models, 2026: the price `audio` of the model, which is what its vendor charges.'
+
+/** USD per million tokens of audio, for models of which the source has those of text only. */
+const AUDIO_RATES: { provider: string; models: RegExp; input: number; output?: number; why: string }[] = [
+  {
+    provider: 'openai',
+    models: /^gpt-4o-audio-preview$/,
+    input: 40,
+    output: 80,
+    why: 'developers.openai.com/api/docs/pricing, 2026-03: audio 40 and 80. Its first snapshot, 100 and 200, is gone.',
+  },
+  {
+    provider: 'openai',
+    models: /^gpt-4o-mini-audio-preview$/,
+    input: 10,
+    output: 20,
+    why: 'developers.openai.com/api/docs/pricing, 2026-03: audio 10 and 20.',
+  },
+  { provider: 'openrouter', models: /^openai\/gpt-audio$/, input: 32, output: 64, why: OPENROUTER_AUDIO },
+  { provider: 'openrouter', models: /^openai\/gpt-audio-mini$/, input: 10, output: 20, why: OPENROUTER_AUDIO },
+  { provider: 'openrouter', models: /^google\/gemini-2\.0-flash-001$/, input: 0.7, why: OPENROUTER_AUDIO },
+  { provider: 'openrouter', models: /^google\/gemini-2\.5-flash-lite/, input: 0.3, why: OPENROUTER_AUDIO },
+  {
+    provider: 'openrouter',
+    models: /^google\/gemini-(2\.5-flash|2\.5-flash-preview-09-2025|3-flash-preview)$/,
+    input: 1,
+    why: OPENROUTER_AUDIO,
+  },
+  { provider: 'openrouter', models: /^google\/gemini-3\.1-flash-lite$/, input: 0.5, why: OPENROUTER_AUDIO },
+]
+
 /** The days of hours with another price, where the source has the hours only. */
 const PRICE_DAYS: { provider: string; models: RegExp; days: string; except: string[]; why: string }[] = [
   {
@@ -68,7 +100,7 @@ const PRICE_DAYS: { provider: string; models: RegExp; days: string; except: stri
   },
 ]
 
-/** The model with prices of searches and of cache writes of an hour, where it has other prices. */
+/** The model with prices of searches, of audio and of cache writes of an hour, where it has other prices. */
 export function completed(provider: string, model: ModelInfo): ModelInfo {
   const found = SEARCH_RATES.find(
     (one) => one.provider === provider && one.models.test(model.id) && one.not?.test(model.id) !== true,
@@ -78,12 +110,25 @@ export function completed(provider: string, model: ModelInfo): ModelInfo {
   const add = (prices: ModelPrice): ModelPrice =>
     prices.input_mtok === undefined
       ? prices
-      : { ...searches, ...prices, ...hourWrites(model, prices), ...wholeWrites(provider, model, prices) }
+      : {
+          ...searches,
+          ...audioRates(provider, model),
+          ...prices,
+          ...hourWrites(model, prices),
+          ...wholeWrites(provider, model, prices),
+        }
   const { prices } = model
   return {
     ...model,
     prices: Array.isArray(prices) ? prices.map((one) => ({ ...one, prices: add(one.prices) })) : add(prices),
   }
+}
+
+function audioRates(provider: string, { id }: ModelInfo): ModelPrice {
+  const found = AUDIO_RATES.find((one) => one.provider === provider && one.models.test(id))
+  if (found === undefined) return {}
+  const { input, output } = found
+  return { input_audio_mtok: input, ...(output === undefined ? {} : { output_audio_mtok: output }) }
 }
 
 /** Cache writes of an hour by Claude cost twice the input everywhere; the source has them for Anthropic only. */

@@ -63,13 +63,16 @@ export type QuotaWindowName = (typeof WINDOW_NAMES)[number]
 const TOKEN_ITEMS = [
   'prompt',
   'input_cache_read',
+  'input_cache_read_audio',
   'input_cache_write_5_min',
   'input_cache_write_1_h',
   'input_audio',
+  'input_image',
   'completion',
   'reasoning',
   'output_audio',
   'output_image',
+  'output_video',
 ] as const
 const COUNT_ITEMS = ['web_search', 'search_request', 'image', 'request'] as const
 

@@ -4,8 +4,9 @@
  * reasoning beside the output, the others within it.
  */
 export type Usage = {
-  /** Prompt tokens at the full price: text, images and files; without cached tokens and audio. */
+  /** Prompt tokens at the full price: text, files and video; without cached tokens, audio and images. */
   inputTokens: number
+  /** Read from a cache; without audio. */
   cacheReadTokens: number
   /** Written to a cache with a lifetime of 5 minutes, or of an unknown one. */
   cacheWrite5mTokens: number
@@ -20,8 +21,13 @@ export type Usage = {
   webSearches: number
   /** Number of generated images, for models with a price per image. */
   images: number
+  /** Images of the prompt that were not cached, where the provider counts them apart. */
+  inputImageTokens: number
+  cacheReadAudioTokens: number
+  outputVideoTokens: number
 }
 
+/** The order is that of rows and of progress on the disk: new buckets are the last. */
 export const noUsage = (): Usage => ({
   inputTokens: 0,
   cacheReadTokens: 0,
@@ -34,6 +40,9 @@ export const noUsage = (): Usage => ({
   outputImageTokens: 0,
   webSearches: 0,
   images: 0,
+  inputImageTokens: 0,
+  cacheReadAudioTokens: 0,
+  outputVideoTokens: 0,
 })
 
 export const USAGE_BUCKETS: readonly (keyof Usage)[] = Object.keys(noUsage()) as (keyof Usage)[]
@@ -50,22 +59,34 @@ export const PROMPT_BUCKETS = [
   'cacheWrite5mTokens',
   'cacheWrite1hTokens',
   'inputAudioTokens',
+  'inputImageTokens',
+  'cacheReadAudioTokens',
 ] as const satisfies readonly (keyof Usage)[]
 export const OUTPUT_BUCKETS = [
   'outputTokens',
   'reasoningTokens',
   'outputAudioTokens',
   'outputImageTokens',
+  'outputVideoTokens',
 ] as const satisfies readonly (keyof Usage)[]
 export type OutputBucket = (typeof OUTPUT_BUCKETS)[number]
 
 /** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. Written out, because streams call it often. */
 export const promptTokens = (u: Usage): number =>
-  u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
+  u.inputTokens +
+  u.cacheReadTokens +
+  u.cacheWrite5mTokens +
+  u.cacheWrite1hTokens +
+  u.inputAudioTokens +
+  u.inputImageTokens +
+  u.cacheReadAudioTokens
+
+/** The tokens of a prompt that were read from a cache. */
+export const cachedTokens = (u: Usage): number => u.cacheReadTokens + u.cacheReadAudioTokens
 
 /** All generated tokens including reasoning, as OpenAI's `completion_tokens` counts them. */
 export const completionTokens = (u: Usage): number =>
-  u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
+  u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens + u.outputVideoTokens
 
 /**
  * No request has a billion tokens. With rates of at most 1000 USD per million tokens every amount stays far below the

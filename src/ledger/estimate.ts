@@ -153,6 +153,7 @@ function worstUsage(
     cacheWrite5mTokens: cacheLifetime === '5m' ? inputTokens : 0,
     cacheWrite1hTokens: cacheLifetime === '1h' ? inputTokens : 0,
     inputAudioTokens: media.audio,
+    inputImageTokens: media.image,
     // No response is believed to have more.
     outputTokens: Math.min(TOKENS_MAX, outputTokens),
     webSearches: hasNativeTool || request.webSearch !== undefined || searches(forwarded) ? ASSUMED_SEARCHES : 0,
@@ -169,7 +170,7 @@ type PromptPart = Part | Tool
 /** The parts of a prompt that are not counted as text. */
 type PromptTotals = {
   /** Number and tokens of media; `bytes`: their base64 characters, which are part of the body. */
-  media: { number: number; bytes: number; input: number; audio: number }
+  media: { number: number; bytes: number; input: number; audio: number; image: number }
   /** The longest lifetime of a cache breakpoint; undefined without one. */
   cacheLifetime: '5m' | '1h' | undefined
   /** A tool that the provider runs. */
@@ -179,7 +180,7 @@ type PromptTotals = {
 
 /** Totals of a prompt that is text alone. */
 const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals => ({
-  media: { number: 0, bytes: 0, input: 0, audio: 0 },
+  media: { number: 0, bytes: 0, input: 0, audio: 0, image: 0 },
   cacheLifetime,
   hasNativeTool: false,
   hasImageTool: false,
@@ -214,7 +215,7 @@ function addMedia(part: MediaPart, media: PromptTotals['media']): void {
   const encoded = part.source.type === 'data' ? part.source.data.length : 0
   media.number++
   media.bytes += encoded
-  media[part.type === 'audio' ? 'audio' : 'input'] +=
+  media[part.type === 'audio' || part.type === 'image' ? part.type : 'input'] +=
     MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[densityOf(part)])
 }
 

@@ -84,7 +84,10 @@ export type OpenGeneration = Listed & {
   trace?: RequestTrace | undefined
 }
 
-/** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */
+/**
+ * The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names, and
+ * had fewer buckets of usage.
+ */
 type State = {
   ask: Omit<ReservationRequest, 'price'> & { price?: StoredPrice }
   hold: Hold
@@ -187,11 +190,13 @@ export function restoreOpen(
 ): { open: OpenGeneration } & ChargedUsage {
   const written = JSON.parse(state, (_, value: unknown) => (isNano(value) ? BigInt(value.nano) : value)) as State
   const isFollowed = written.deferred === true || written.background !== undefined
-  const read = isFollowed ? written : advanced(written, progress.get(written.ask.id))
+  const known = { ...written, usage: { ...noUsage(), ...written.usage } }
+  const read = isFollowed ? known : advanced(known, progress.get(written.ask.id))
   const { hold, background, heard: received } = read
   const { price } = read.ask
   const request: ReservationRequest = {
     ...read.ask,
+    worst: { ...noUsage(), ...read.ask.worst },
     price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) },
   }
   // The worst case assumes half as many bytes per token.

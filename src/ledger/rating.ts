@@ -25,18 +25,24 @@ const ITEM_OF: Readonly<Record<keyof Usage, FeeItem>> = {
   outputImageTokens: 'output_image',
   webSearches: 'search_request',
   images: 'image',
+  inputImageTokens: 'input_image',
+  cacheReadAudioTokens: 'input_cache_read_audio',
+  outputVideoTokens: 'output_video',
 }
 
-/** Where a price has no rate for an item, it is billed as this one. */
-const FALLBACK_ITEM: Partial<Record<FeeItem, FeeItem>> = {
-  search_request: 'web_search',
-  input_cache_read: 'prompt',
-  input_cache_write_5_min: 'prompt',
-  input_cache_write_1_h: 'input_cache_write_5_min',
-  input_audio: 'prompt',
-  reasoning: 'completion',
-  output_audio: 'completion',
-  output_image: 'completion',
+/** Where a price has no rate for an item, it is billed as the first of these for which it has one, else as the last. */
+const FALLBACK_ITEMS: Partial<Record<FeeItem, readonly FeeItem[]>> = {
+  search_request: ['web_search'],
+  input_cache_read: ['prompt'],
+  input_cache_read_audio: ['input_cache_read', 'input_audio', 'prompt'],
+  input_cache_write_5_min: ['prompt'],
+  input_cache_write_1_h: ['input_cache_write_5_min', 'prompt'],
+  input_audio: ['prompt'],
+  input_image: ['prompt'],
+  reasoning: ['completion'],
+  output_audio: ['completion'],
+  output_image: ['completion'],
+  output_video: ['completion'],
 }
 
 const MILLION = 1_000_000n
@@ -78,8 +84,8 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
 
 /** Rates usage with its output as the most expensive kind, because the kind of output is not known in advance. */
 export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
-  const { reasoning, output_audio, output_image } = price.rates
-  if (reasoning === undefined && output_audio === undefined && output_image === undefined)
+  const { reasoning, output_audio, output_image, output_video } = price.rates
+  if ((reasoning ?? output_audio ?? output_image ?? output_video) === undefined)
     return rate(usage, price, discountBasisPoints)
   const prompt = promptTokens(usage)
   const rateOf = (bucket: OutputBucket): Nano =>
@@ -107,8 +113,8 @@ function linesOf(price: Price): readonly Line[] {
 }
 
 function billedAs(item: FeeItem, rates: Price['rates']): FeeItem {
-  const fallback = rates[item] === undefined ? FALLBACK_ITEM[item] : undefined
-  return fallback === undefined ? item : billedAs(fallback, rates)
+  const fallbacks = rates[item] === undefined ? FALLBACK_ITEMS[item] : undefined
+  return fallbacks?.find((fallback) => rates[fallback] !== undefined) ?? fallbacks?.at(-1) ?? item
 }
 
 function rateAt(rate: Rate | undefined, promptTokens: number): Nano {

@@ -1,6 +1,6 @@
 import type { PublicRequest } from '../context.ts'
 import type { LogLevel } from '../config/terms.ts'
-import { completionTokens, promptTokens } from '../generation/usage.ts'
+import { cachedTokens, completionTokens, promptTokens } from '../generation/usage.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { GenerationEntry, RequestEntry } from '../log/request-line.ts'
@@ -63,7 +63,7 @@ function generationOf({ meter }: OpenGeneration, record: GenerationRecord): Gene
     served: meter.served,
     attempts: meter.tries,
     inputTokens: promptTokens(usage),
-    cachedTokens: usage.cacheReadTokens,
+    cachedTokens: cachedTokens(usage),
     outputTokens: completionTokens(usage) - usage.reasoningTokens,
     reasoningTokens: usage.reasoningTokens,
     cost: usdText(bill),

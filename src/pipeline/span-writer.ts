@@ -1,5 +1,5 @@
 import providerNames from '../../catalog/telemetry-names.json'
-import { completionTokens, promptTokens, type Usage } from '../generation/usage.ts'
+import { cachedTokens, completionTokens, promptTokens, type Usage } from '../generation/usage.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'
 import type { GenerationRecord } from '../store/store.ts'
@@ -237,7 +237,7 @@ export class SpanWriter {
     const counts = this.#usage
     counts[0] = promptTokens(usage)
     counts[1] = completionTokens(usage)
-    counts[2] = usage.cacheReadTokens
+    counts[2] = cachedTokens(usage)
     counts[3] = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
     counts[4] = usage.reasoningTokens
     let sizes = 0

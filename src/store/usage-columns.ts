@@ -12,6 +12,9 @@ const COLUMNS: Record<keyof Usage, string> = {
   outputImageTokens: 'output_image_tokens',
   webSearches: 'web_searches',
   images: 'images',
+  inputImageTokens: 'input_image_tokens',
+  cacheReadAudioTokens: 'cache_read_audio_tokens',
+  outputVideoTokens: 'output_video_tokens',
 }
 
 /** The columns of the usage buckets, in the order of `USAGE_BUCKETS`, in which a row is bound. */

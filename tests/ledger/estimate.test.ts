@@ -150,7 +150,11 @@ describe('worst case input', () => {
 
   test('media count by their kind and size instead of as text, also inside tool results', () => {
     const image = data('image', 'image/png', 9_000)
-    expect(worst(user(image), 9_100)).toMatchObject({ inputTokens: 4_000 + 50, inputAudioTokens: 0 })
+    expect(worst(user(image), 9_100)).toMatchObject({
+      inputTokens: 50,
+      inputImageTokens: 4_000,
+      inputAudioTokens: 0,
+    })
     expect(worst(user(data('file', 'text/plain', 8_000)), 8_100).inputTokens).toBe(4_000 + 3_000 + 50)
     expect(worst(user(data('file', 'application/pdf', 8_000)), 8_100).inputTokens).toBe(4_000 + 750 + 50)
     const audio = worst(user(data('audio', 'audio/wav', 8_000)), 8_100)
@@ -161,7 +165,10 @@ describe('worst case input', () => {
       form: 'function',
       content: [data('image', 'image/png', 9_000) as Extract<Part, { type: 'image' }>],
     }
-    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 9_100).inputTokens).toBe(4_000 + 50)
+    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 9_100)).toMatchObject({
+      inputTokens: 50,
+      inputImageTokens: 4_000,
+    })
   })
 
   test('a cache breakpoint makes all text a cache write of the longest lifetime', () => {

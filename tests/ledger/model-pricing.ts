@@ -10,7 +10,10 @@ export type Usage = Record<
   | 'outputAudioTokens'
   | 'outputImageTokens'
   | 'webSearches'
-  | 'images',
+  | 'images'
+  | 'inputImageTokens'
+  | 'cacheReadAudioTokens'
+  | 'outputVideoTokens',
   number
 >
 type Rate = { base: bigint; tiers: { over: number; rate: bigint }[] }
@@ -21,10 +24,13 @@ export type Rates = Partial<
     | 'input_cache_write_5_min'
     | 'input_cache_write_1_h'
     | 'input_audio'
+    | 'input_image'
+    | 'input_cache_read_audio'
     | 'completion'
     | 'reasoning'
     | 'output_audio'
     | 'output_image'
+    | 'output_video'
     | 'web_search'
     | 'search_request'
     | 'image'
@@ -57,6 +63,9 @@ export const nothing = (): Usage => ({
   outputImageTokens: 0,
   webSearches: 0,
   images: 0,
+  inputImageTokens: 0,
+  cacheReadAudioTokens: 0,
+  outputVideoTokens: 0,
 })
 export const nothingReceived = (): Received => ({
   begun: false,
@@ -82,6 +91,9 @@ const ITEMS: [keyof Usage, ...(keyof Rates)[]][] = [
   ['outputImageTokens', 'output_image', 'completion'],
   ['webSearches', 'search_request', 'web_search'],
   ['images', 'image'],
+  ['inputImageTokens', 'input_image', 'prompt'],
+  ['cacheReadAudioTokens', 'input_cache_read_audio', 'input_cache_read', 'input_audio', 'prompt'],
+  ['outputVideoTokens', 'output_video', 'completion'],
 ]
 
 export const sum = (amounts: bigint[]): bigint => amounts.reduce((all, amount) => all + amount, 0n)
@@ -89,17 +101,23 @@ export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 /** n / d rounded half to even; neither is negative. */
 export const rounded = (n: bigint, d: bigint): bigint =>
   2n * (n % d) < d || (2n * (n % d) === d && (n / d) % 2n === 0n) ? n / d : n / d + 1n
-const prompt = (u: Usage): number =>
-  u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
-
 const PROMPTS = [
   'inputTokens',
   'cacheReadTokens',
   'cacheWrite5mTokens',
   'cacheWrite1hTokens',
   'inputAudioTokens',
+  'inputImageTokens',
+  'cacheReadAudioTokens',
 ] as const
-const OUTPUTS = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const
+const prompt = (u: Usage): number => PROMPTS.reduce((all, kind) => all + u[kind], 0)
+const OUTPUTS = [
+  'outputTokens',
+  'reasoningTokens',
+  'outputAudioTokens',
+  'outputImageTokens',
+  'outputVideoTokens',
+] as const
 export const outputOf = (u: Usage): number => OUTPUTS.reduce((all, kind) => all + u[kind], 0)
 
 /** Usage without what cannot have been asked for: output above its limit, a prompt far above its size. */
@@ -163,7 +181,7 @@ export function priced(
 
 /** The most expensive of all kinds of output. */
 export function worstPriced(worst: Usage, rates: Rates | undefined, discount: number): { list: bigint; bill: bigint } {
-  const kinds = (['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const).map((kind) =>
+  const kinds = OUTPUTS.map((kind) =>
     priced({ ...worst, outputTokens: 0, [kind]: worst.outputTokens }, rates, discount),
   )
   return kinds.reduce((most, one) => (one.list > most.list ? one : most))

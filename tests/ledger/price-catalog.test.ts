@@ -112,6 +112,9 @@ const USAGES: Usage[] = [
     ...noUsage(),
     inputTokens: 9_973,
     inputAudioTokens: 1_009,
+    inputImageTokens: 1_103,
+    cacheReadAudioTokens: 997,
+    outputVideoTokens: 401,
     outputTokens: 211,
     outputAudioTokens: 503,
     outputImageTokens: 307,
@@ -120,15 +123,18 @@ const USAGES: Usage[] = [
 
 const theirs = (usage: Usage): TheirUsage => ({
   input_tokens: promptTokens(usage),
-  cache_read_tokens: usage.cacheReadTokens,
+  cache_read_tokens: usage.cacheReadTokens + usage.cacheReadAudioTokens,
   cache_write_tokens: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
   cache_write_1h_tokens: usage.cacheWrite1hTokens,
-  input_audio_tokens: usage.inputAudioTokens,
-  cache_audio_read_tokens: 0,
+  input_audio_tokens: usage.inputAudioTokens + usage.cacheReadAudioTokens,
+  input_image_tokens: usage.inputImageTokens,
+  cache_audio_read_tokens: usage.cacheReadAudioTokens,
+  cache_image_read_tokens: 0,
   output_tokens: completionTokens(usage),
   output_reasoning_tokens: usage.reasoningTokens,
   output_audio_tokens: usage.outputAudioTokens,
   output_image_tokens: usage.outputImageTokens,
+  output_video_tokens: usage.outputVideoTokens,
   web_searches: usage.webSearches,
 })
 
@@ -139,16 +145,39 @@ const COUNTED_UNITS = [
 const counted = (prices: ModelPrice): boolean =>
   Object.keys(prices).some((unit) => COUNTED_UNITS.some((pattern) => pattern.test(unit)))
 
-/** USD that the source leaves out: searches, and cache writes of an hour of Claude, by the lists of the providers. */
+/** USD that the source leaves out: searches, audio, and hour-long cache writes of Claude, by the providers' lists. */
 function leftOut(model: string, usage: Usage, known: ModelPrice): number {
   const fees = usage.webSearches * searchRate(model) + (usage.webSearches > 0 ? searchRequestRate(model) : 0)
-  const searches = known.web_searches_kcount === undefined ? fees : 0
+  const searches = (known.web_searches_kcount === undefined ? fees : 0) + leftOutAudio(model, usage, known)
   const { input_mtok: input, cache_write_mtok: write } = known
   // OpenRouter lists the storage of what Gemini writes to a cache, without the input.
   if (/^openrouter\/.*gemini/.test(model) && write !== undefined && baseOf(write) < baseOf(input))
     return searches + ((usage.cacheWrite5mTokens + usage.cacheWrite1hTokens) * baseOf(input)) / 1e6
   if (!/claude/.test(model) || known.cache_write_1h_mtok !== undefined || write === undefined) return searches
   return searches + (usage.cacheWrite1hTokens * (2 * baseOf(input) - baseOf(write))) / 1e6
+}
+
+/** USD per million tokens of audio, input and output. */
+const AUDIO: [name: RegExp, input: number, output?: number][] = [
+  [/^openai\/gpt-4o-audio-preview/, 40, 80],
+  [/^openai\/gpt-4o-mini-audio-preview/, 10, 20],
+  [/^openrouter\/openai\/gpt-audio$/, 32, 64],
+  [/^openrouter\/openai\/gpt-audio-mini$/, 10, 20],
+  [/^openrouter\/google\/gemini-2\.0-flash-001/, 0.7],
+  [/^openrouter\/google\/gemini-2\.5-flash-lite/, 0.3],
+  [/^openrouter\/google\/gemini-(2\.5-flash(-preview-09-2025)?|3-flash-preview)$/, 1],
+  [/^openrouter\/google\/gemini-3\.1-flash-lite/, 0.5],
+]
+
+/** What audio costs beyond the text that the source takes it for. */
+function leftOutAudio(model: string, usage: Usage, known: ModelPrice): number {
+  const { input_mtok: text, output_mtok: completion, cache_read_mtok: cache } = known
+  const [, input, output] = AUDIO.find(([name]) => name.test(model)) ?? []
+  // Audio from a cache costs what cached text costs, and as much as any where that has no price.
+  const atFullPrice = usage.inputAudioTokens + (cache === undefined ? usage.cacheReadAudioTokens : 0)
+  const spokenInput = input === undefined ? 0 : atFullPrice * (input - baseOf(text))
+  const spokenOutput = output === undefined ? 0 : usage.outputAudioTokens * (output - baseOf(completion))
+  return (spokenInput + spokenOutput) / 1e6
 }
 
 const baseOf = (price: ModelPrice[string]): number => (typeof price === 'object' ? Number(price.base) : Number(price))

@@ -29,10 +29,13 @@ const PRICE = {
   input_cache_write_5_min: 1.307,
   input_cache_write_1_h: 2.011,
   input_audio: 3.001,
+  input_image: 1.709,
+  input_cache_read_audio: 0.211,
   completion: 5.003,
   reasoning: 7.001,
   output_audio: 11.003,
   output_image: 13.007,
+  output_video: 17.011,
   web_search: 0.017,
   image: 0.019,
   request: 0.000_023,
@@ -49,6 +52,9 @@ const ITEMS: Record<keyof Usage, keyof typeof PRICE> = {
   outputImageTokens: 'output_image',
   webSearches: 'web_search',
   images: 'image',
+  inputImageTokens: 'input_image',
+  cacheReadAudioTokens: 'input_cache_read_audio',
+  outputVideoTokens: 'output_video',
 }
 
 /** Nano-USD: each line rounded half to even. */

@@ -32,13 +32,15 @@ function chatUsage(chunks: Any[]): Usage | undefined {
   const isBeside = reasoning > 0 && (beyond === reasoning || usage.citation_tokens !== undefined)
   const cached: number = input.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.cached_tokens ?? 0
   const [written, audio] = [input.cache_write_tokens ?? 0, input.audio_tokens ?? 0]
+  const seen: number = input.image_tokens ?? 0
   const [spoken, drawn] = [output.audio_tokens ?? 0, output.image_tokens ?? 0]
   const isAudioBeside = !isBeside && audio > 0 && beyond === audio
   return usageOf({
-    inputTokens: prompt - cached - written - (isAudioBeside ? 0 : audio),
+    inputTokens: prompt - cached - written - (isAudioBeside ? 0 : audio) - seen,
     cacheReadTokens: cached,
     cacheWrite5mTokens: written,
     inputAudioTokens: audio,
+    inputImageTokens: seen,
     outputTokens: completion - (isBeside ? 0 : reasoning) - spoken - drawn,
     reasoningTokens: reasoning,
     outputAudioTokens: spoken,
@@ -121,9 +123,11 @@ function messagesUsage(frames: Any[]): Usage | undefined {
 function geminiUsage(chunks: Any[]): Usage | undefined {
   const usage = chunks.map((chunk) => chunk.usageMetadata).findLast((one) => one != null) as Any
   if (usage === undefined) return undefined
+  // One gateway writes the numbers of protobuf.
+  const NUMBERS: Record<string, number> = { IMAGE: 2, AUDIO: 4 }
   const of = (details: unknown, name: string): number =>
     ((details ?? []) as Any[])
-      .filter(({ modality }) => modality === name)
+      .filter(({ modality }) => modality === name || modality === NUMBERS[name])
       .reduce((sum, { tokenCount = 0 }) => sum + tokenCount, 0)
   const { promptTokenCount = 0, thoughtsTokenCount: thoughts = 0 } = usage
   // The last chunk of one stream leaves out what an earlier one counted.
@@ -133,15 +137,19 @@ function geminiUsage(chunks: Any[]): Usage | undefined {
   const tools = beyond === thoughts ? 0 : (usage.toolUsePromptTokenCount ?? 0)
   const isInside = thoughts > 0 && beyond === tools
   const cached: number = usage.cachedContentTokenCount ?? 0
-  const audio = Math.max(0, of(usage.promptTokensDetails, 'AUDIO') - of(usage.cacheTokensDetails, 'AUDIO'))
+  const heard = of(usage.cacheTokensDetails, 'AUDIO')
+  const audio = Math.max(0, of(usage.promptTokensDetails, 'AUDIO') - heard)
+  const seen = Math.max(0, of(usage.promptTokensDetails, 'IMAGE') - of(usage.cacheTokensDetails, 'IMAGE'))
   const [spoken, drawn] = [of(usage.candidatesTokensDetails, 'AUDIO'), of(usage.candidatesTokensDetails, 'IMAGE')]
   // Google charges each query once, and none without text.
   const queries = chunks.flatMap((chunk) => chunk.candidates?.[0]?.groundingMetadata?.webSearchQueries ?? [])
   if (promptTokenCount === 0) return undefined
   return usageOf({
-    inputTokens: promptTokenCount + tools - cached - audio,
-    cacheReadTokens: cached,
+    inputTokens: promptTokenCount + tools - cached - audio - seen,
+    cacheReadTokens: cached - heard,
+    cacheReadAudioTokens: heard,
     inputAudioTokens: audio,
+    inputImageTokens: seen,
     outputTokens: candidatesTokenCount - (isInside ? thoughts : 0) - spoken - drawn,
     reasoningTokens: thoughts,
     outputAudioTokens: spoken,

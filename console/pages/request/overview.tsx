@@ -80,6 +80,9 @@ const BUCKETS: Readonly<Record<keyof UsageBuckets, string>> = {
   outputImageTokens: 'Output, images',
   webSearches: 'Web searches',
   images: 'Images',
+  inputImageTokens: 'Input, images',
+  cacheReadAudioTokens: 'Input, audio from the cache',
+  outputVideoTokens: 'Output, video',
 }
 
 function Tokens({ request }: { request: RequestDetail }) {

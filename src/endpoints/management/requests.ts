@@ -1,6 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import type { ProtocolName } from '../../generation/request.ts'
-import type { Usage } from '../../generation/usage.ts'
+import { completionTokens, type Usage } from '../../generation/usage.ts'
 import { ratingOf } from '../../ledger/record-rating.ts'
 import { rowOfOpen } from '../../pipeline/tail.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -91,10 +91,10 @@ const publicId = ({ id, api, outcome }: RequestRow): string => {
 }
 
 export const tokensOf = (usage: Usage): TokenCounts => ({
-  input: usage.inputTokens + usage.inputAudioTokens,
-  cache_read: usage.cacheReadTokens,
+  input: usage.inputTokens + usage.inputAudioTokens + usage.inputImageTokens,
+  cache_read: usage.cacheReadTokens + usage.cacheReadAudioTokens,
   cache_write: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
-  output: usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens,
+  output: completionTokens(usage) - usage.reasoningTokens,
   reasoning: usage.reasoningTokens,
 })
 

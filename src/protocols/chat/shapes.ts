@@ -1,6 +1,14 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
+import {
+  cachedTokens,
+  completionTokens,
+  count,
+  countSearches,
+  isCount,
+  promptTokens,
+  type Usage,
+} from '../../generation/usage.ts'
 import { isObject, objectOf } from '../../json/parse.ts'
 import type { TextOffsets } from '../offsets.ts'
 
@@ -81,15 +89,17 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), counted)
   const cacheWrite = Math.min(count(prompt.cache_write_tokens), counted - cacheRead)
   const audioIn = Math.min(audio, prompted - cacheRead - cacheWrite)
+  const imageIn = Math.min(count(prompt.image_tokens), prompted - cacheRead - cacheWrite - audioIn)
   const inside = beside ? 0 : Math.min(reasoning, generated)
   const audioOut = Math.min(count(completion.audio_tokens), generated - inside)
   const imageOut = Math.min(count(completion.image_tokens), generated - inside - audioOut)
   return {
-    inputTokens: prompted - cacheRead - cacheWrite - audioIn,
+    inputTokens: prompted - cacheRead - cacheWrite - audioIn - imageIn,
     cacheReadTokens: cacheRead,
     cacheWrite5mTokens: cacheWrite,
     cacheWrite1hTokens: 0,
     inputAudioTokens: audioIn,
+    inputImageTokens: imageIn,
     ...(isCount(usage.completion_tokens) ? { outputTokens: generated - inside - audioOut - imageOut } : {}),
     reasoningTokens: beside ? reasoning : inside,
     outputAudioTokens: audioOut,
@@ -127,9 +137,10 @@ export function writeUsage(usage: Usage): Json {
     completion_tokens: completionTokens(usage),
     total_tokens: promptTokens(usage) + completionTokens(usage),
     prompt_tokens_details: {
-      cached_tokens: usage.cacheReadTokens,
+      cached_tokens: cachedTokens(usage),
       ...(written > 0 ? { cache_write_tokens: written } : {}),
       ...(usage.inputAudioTokens > 0 ? { audio_tokens: usage.inputAudioTokens } : {}),
+      ...(usage.inputImageTokens > 0 ? { image_tokens: usage.inputImageTokens } : {}),
     },
     completion_tokens_details: {
       reasoning_tokens: usage.reasoningTokens,

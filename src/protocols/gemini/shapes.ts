@@ -1,6 +1,6 @@
 import type { ContentFilter, FinishReason } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
+import { cachedTokens, completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject, stringOf } from '../../json/parse.ts'
 
 /** An element of `content.parts` as Sluice writes it. */
@@ -102,20 +102,25 @@ export function readUsage(
   const { tools, thoughtsInside } = sumsOf(usage)
   const prompt = count(usage.promptTokenCount) + tools
   const cached = Math.min(count(usage.cachedContentTokenCount), prompt)
-  const uncachedAudio = modality(usage.promptTokensDetails, 'AUDIO') - modality(usage.cacheTokensDetails, 'AUDIO')
-  const audio = Math.min(Math.max(uncachedAudio, 0), prompt - cached)
+  const cachedAudio = Math.min(modality(usage.cacheTokensDetails, 'AUDIO'), cached)
+  const audio = Math.min(uncached(usage, 'AUDIO'), prompt - cached)
+  const images = Math.min(uncached(usage, 'IMAGE'), prompt - cached - audio)
   const candidates = Math.max(count(usage.candidatesTokenCount) - thoughtsInside, 0)
   const audioOut = Math.min(modality(usage.candidatesTokensDetails, 'AUDIO'), candidates)
   const imageOut = Math.min(modality(usage.candidatesTokensDetails, 'IMAGE'), candidates - audioOut)
+  const videoOut = Math.min(modality(usage.candidatesTokensDetails, 'VIDEO'), candidates - audioOut - imageOut)
   const isZero = isComplete && (isSilent || prompt + count(usage.thoughtsTokenCount) === usage.totalTokenCount)
   const isOutputKnown = isCount(usage.candidatesTokenCount ?? (isZero ? 0 : undefined))
   return {
-    inputTokens: prompt - cached - audio,
-    cacheReadTokens: cached,
+    inputTokens: prompt - cached - audio - images,
+    cacheReadTokens: cached - cachedAudio,
+    cacheReadAudioTokens: cachedAudio,
     inputAudioTokens: audio,
-    ...(isOutputKnown ? { outputTokens: candidates - audioOut - imageOut } : {}),
+    inputImageTokens: images,
+    ...(isOutputKnown ? { outputTokens: candidates - audioOut - imageOut - videoOut } : {}),
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
+    outputVideoTokens: videoOut,
     reasoningTokens: count(usage.thoughtsTokenCount),
     ...(webSearches > 0 ? { webSearches } : {}),
   }
@@ -138,31 +143,56 @@ function sumsOf(usage: Record<string, unknown>): { tools: number; thoughtsInside
   return { tools: missing === thoughts ? 0 : tools, thoughtsInside: 0 }
 }
 
-const modality = (details: unknown, name: string): number =>
+/** Modalities with protobuf's numbers, which gRPC gateways write. */
+const MODALITIES = { IMAGE: 2, VIDEO: 3, AUDIO: 4 }
+type Modality = keyof typeof MODALITIES
+
+const modality = (details: unknown, name: Modality): number =>
   !Array.isArray(details)
     ? 0
     : details.reduce(
         (sum: number, entry: unknown) =>
-          sum + (isObject(entry) && entry.modality === name ? count(entry.tokenCount) : 0),
+          sum +
+          (isObject(entry) && (entry.modality === name || entry.modality === MODALITIES[name])
+            ? count(entry.tokenCount)
+            : 0),
         0,
       )
 
+/** Tokens of the prompt in this modality that were not cached. */
+const uncached = (usage: Record<string, unknown>, name: Modality): number =>
+  Math.max(0, modality(usage.promptTokensDetails, name) - modality(usage.cacheTokensDetails, name))
+
 export const writeUsage = (usage: Usage, tier?: string): Record<string, unknown> => ({
   promptTokenCount: promptTokens(usage),
+  ...detailsOf('promptTokensDetails', promptTokens(usage), {
+    IMAGE: usage.inputImageTokens,
+    AUDIO: usage.inputAudioTokens + usage.cacheReadAudioTokens,
+  }),
   candidatesTokenCount: completionTokens(usage) - usage.reasoningTokens,
-  ...(usage.outputImageTokens + usage.outputAudioTokens > 0 ? { candidatesTokensDetails: outputDetails(usage) } : {}),
+  ...detailsOf('candidatesTokensDetails', completionTokens(usage) - usage.reasoningTokens, {
+    IMAGE: usage.outputImageTokens,
+    AUDIO: usage.outputAudioTokens,
+    VIDEO: usage.outputVideoTokens,
+  }),
   thoughtsTokenCount: usage.reasoningTokens,
-  cachedContentTokenCount: usage.cacheReadTokens,
+  cachedContentTokenCount: cachedTokens(usage),
+  ...detailsOf('cacheTokensDetails', cachedTokens(usage), { AUDIO: usage.cacheReadAudioTokens }),
   totalTokenCount: promptTokens(usage) + completionTokens(usage),
   ...(tier === undefined ? {} : { serviceTier: tier }),
 })
 
-const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[] =>
-  [
-    { modality: 'TEXT', tokenCount: usage.outputTokens },
-    { modality: 'IMAGE', tokenCount: usage.outputImageTokens },
-    { modality: 'AUDIO', tokenCount: usage.outputAudioTokens },
-  ].filter(({ tokenCount }) => tokenCount > 0)
+/** The modalities of `sum` tokens as a member; none where all are text. */
+function detailsOf(
+  name: string,
+  sum: number,
+  others: Partial<Record<Modality, number>>,
+): Record<string, { modality: string; tokenCount: number }[]> {
+  const text = Object.values(others).reduce((rest, tokens) => rest - tokens, sum)
+  if (text === sum) return {}
+  const details = Object.entries({ TEXT: text, ...others }).map(([modality, tokenCount]) => ({ modality, tokenCount }))
+  return { [name]: details.filter(({ tokenCount }) => tokenCount > 0) }
+}
 
 /** `safetyRatings` by category in lower case, without the prefix; undefined where there are none. */
 export function readRatings(source: ContentFilter['source'], ratings: unknown): ContentFilter | undefined {

@@ -75,10 +75,10 @@ export class ImagesResponseReader implements Reader {
   #addUsage(reported: unknown): void {
     const usage = readUsage(reported)
     if (usage === undefined) return
-    for (const bucket of ['inputTokens', 'outputTokens', 'outputImageTokens'] as const)
+    for (const bucket of ['inputTokens', 'inputImageTokens', 'outputTokens', 'outputImageTokens'] as const)
       this.#usage[bucket] += usage[bucket] ?? 0
-    const { inputTokens, outputTokens, outputImageTokens } = this.#usage
-    this.#events.push({ type: 'usage', usage: { inputTokens, outputTokens, outputImageTokens } })
+    const { inputTokens, inputImageTokens, outputTokens, outputImageTokens } = this.#usage
+    this.#events.push({ type: 'usage', usage: { inputTokens, inputImageTokens, outputTokens, outputImageTokens } })
   }
 
   #fail(error: GatewayError): GenerationEvent[] {

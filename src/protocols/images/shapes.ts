@@ -1,7 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import { count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 
 /** Shapes of OpenAI's images API that both directions need. Source: OpenAI's API reference. */
 
@@ -16,11 +16,14 @@ export const OUTPUT_FORMATS = ['png', 'jpeg', 'webp'] as const
  */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.input_tokens) && !isCount(usage.output_tokens))) return undefined
-  const details = isObject(usage.output_tokens_details) ? usage.output_tokens_details : {}
+  const details = objectOf(usage.output_tokens_details)
+  const prompt = count(usage.input_tokens)
+  const images = Math.min(count(objectOf(usage.input_tokens_details).image_tokens), prompt)
   const generated = count(usage.output_tokens)
   const text = Math.min(count(details.text_tokens), generated)
   return {
-    inputTokens: count(usage.input_tokens),
+    inputTokens: prompt - images,
+    inputImageTokens: images,
     ...(isCount(usage.output_tokens) ? { outputTokens: text, outputImageTokens: generated - text } : {}),
   }
 }
@@ -33,7 +36,7 @@ export function writeUsage(usage: Usage): Json {
     input_tokens: input,
     output_tokens: text + usage.outputImageTokens,
     total_tokens: input + text + usage.outputImageTokens,
-    input_tokens_details: { text_tokens: input, image_tokens: 0 },
+    input_tokens_details: { text_tokens: input - usage.inputImageTokens, image_tokens: usage.inputImageTokens },
     output_tokens_details: { text_tokens: text, image_tokens: usage.outputImageTokens },
   }
 }

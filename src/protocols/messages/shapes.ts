@@ -1,5 +1,6 @@
 import type { FinishReason } from '../../generation/event.ts'
 import {
+  cachedTokens,
   completionTokens,
   count,
   countSearches,
@@ -55,6 +56,8 @@ export function writeStopReason(finish: { reason: FinishReason; raw: string }, r
   return refused && finish.reason === 'stop' ? 'refusal' : STOP_REASONS[finish.reason]
 }
 
+const { outputTokens: _, ...NOTHING_BUT_OUTPUT } = noUsage()
+
 /**
  * The usage that a provider has reported so far: `message_start` has it and `message_delta` corrects it. The last value
  * counts, and what a later object omits (or gives as null) stays.
@@ -92,19 +95,16 @@ export class ReportedUsage {
     const reasoning = Math.min(get('thinking'), get('output_tokens'))
     const summarised = get('compaction.cache_creation_input_tokens')
     return {
+      ...NOTHING_BUT_OUTPUT,
       inputTokens: get('input_tokens') + get('compaction.input_tokens'),
       cacheReadTokens: get('cache_read_input_tokens') + get('compaction.cache_read_input_tokens'),
       cacheWrite5mTokens: written - hour + summarised - get('compaction.1h'),
       cacheWrite1hTokens: hour + get('compaction.1h'),
-      inputAudioTokens: 0,
       ...(this.#values.has('output_tokens')
         ? { outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens') }
         : {}),
       reasoningTokens: reasoning,
-      outputAudioTokens: 0,
-      outputImageTokens: 0,
       webSearches: countSearches(get('searches')),
-      images: 0,
     }
   }
 
@@ -143,9 +143,9 @@ const hourOf = (lifetimes: unknown): number => (isObject(lifetimes) ? count(life
 export function writeUsage(usage: Usage, tier?: string): Json {
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
   return {
-    input_tokens: usage.inputTokens + usage.inputAudioTokens,
+    input_tokens: usage.inputTokens + usage.inputAudioTokens + usage.inputImageTokens,
     cache_creation_input_tokens: written,
-    cache_read_input_tokens: usage.cacheReadTokens,
+    cache_read_input_tokens: cachedTokens(usage),
     ...(written > 0
       ? {
           cache_creation: {

@@ -2,7 +2,15 @@ import { randomBytes } from 'node:crypto'
 import type { GatewayError } from '../../error.ts'
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
+import {
+  cachedTokens,
+  completionTokens,
+  count,
+  countSearches,
+  isCount,
+  promptTokens,
+  type Usage,
+} from '../../generation/usage.ts'
 import { isObject, stringOf, objectOf, objectsOf } from '../../json/parse.ts'
 import type { TextOffsets } from '../offsets.ts'
 
@@ -58,11 +66,13 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
     Math.min(count(inputDetails.audio_tokens), uncached),
     Math.min(count(outputDetails.audio_tokens), visible),
   ]
+  const imageInput = Math.min(count(inputDetails.image_tokens), uncached - audioInput)
   return {
-    inputTokens: uncached - audioInput,
+    inputTokens: uncached - audioInput - imageInput,
     cacheReadTokens: cached,
     cacheWrite5mTokens: written,
     ...(audioInput > 0 ? { inputAudioTokens: audioInput } : {}),
+    ...(imageInput > 0 ? { inputImageTokens: imageInput } : {}),
     ...(isCount(usage.output_tokens) ? { outputTokens: visible - audioOutput } : {}),
     reasoningTokens: reasoning,
     ...(audioOutput > 0 ? { outputAudioTokens: audioOutput } : {}),
@@ -86,7 +96,7 @@ const searchesOfXai = ({ web_search_calls: web, x_search_calls: x }: Json): numb
 export const writeUsage = (usage: Usage): Json => ({
   input_tokens: promptTokens(usage),
   input_tokens_details: {
-    cached_tokens: usage.cacheReadTokens,
+    cached_tokens: cachedTokens(usage),
     cache_write_tokens: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
     web_search: usage.webSearches,
   },

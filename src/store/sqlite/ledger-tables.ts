@@ -1,3 +1,4 @@
+import { USAGE_BUCKETS } from '../../generation/usage.ts'
 import { isGenerationId } from '../generation-ids.ts'
 import { readCarried, removeRecords } from './carried-tables.ts'
 import { fitsInt64, int64, type Connection } from './connection.ts'
@@ -296,17 +297,7 @@ export class LedgerTables implements LedgerStore {
       int64(record.bill),
       int64(record.flows),
       client === null ? null : this.#name(client),
-      usage.inputTokens,
-      usage.cacheReadTokens,
-      usage.cacheWrite5mTokens,
-      usage.cacheWrite1hTokens,
-      usage.inputAudioTokens,
-      usage.outputTokens,
-      usage.reasoningTokens,
-      usage.outputAudioTokens,
-      usage.outputImageTokens,
-      usage.webSearches,
-      usage.images,
+      ...USAGE_BUCKETS.map((bucket) => usage[bucket]),
     )
     if (changes > 0) this.rollUps.add(record, names)
     return changes > 0

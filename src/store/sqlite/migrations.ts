@@ -329,4 +329,12 @@ export const MIGRATIONS: readonly string[] = [
   UPDATE responses SET is_background = 1 WHERE upstream IS NOT NULL;
   CREATE INDEX responses_in_background ON responses (id) WHERE is_background = 1;
   `,
+  // Images, cached audio and video were counted as other tokens before.
+  ['generations', 'usage_hours']
+    .flatMap((table) =>
+      ['input_image_tokens', 'cache_read_audio_tokens', 'output_video_tokens'].map(
+        (column) => `ALTER TABLE ${table} ADD COLUMN ${column} INTEGER NOT NULL DEFAULT 0;`,
+      ),
+    )
+    .join('\n'),
 ]

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold } from '../../../src/generation/event.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import { readResponse } from '../../../src/protocols/gemini/read-response.ts'
 import { checkGrammar } from '../../grammar.ts'
 import { chunkOf, eventsOf } from './building.ts'
@@ -58,6 +59,45 @@ describe('usage', () => {
       outputTokens: 15,
       outputImageTokens: 30,
       outputAudioTokens: 5,
+    })
+  })
+
+  test('has the images of the prompt, and what the cache had of audio and images, apart', () => {
+    expect(
+      usageOf({
+        promptTokenCount: 1_000,
+        cachedContentTokenCount: 500,
+        promptTokensDetails: [
+          { modality: 'TEXT', tokenCount: 200 },
+          { modality: 'AUDIO', tokenCount: 400 },
+          { modality: 'IMAGE', tokenCount: 300 },
+          { modality: 'VIDEO', tokenCount: 100 },
+        ],
+        cacheTokensDetails: [
+          { modality: 'AUDIO', tokenCount: 350 },
+          { modality: 'IMAGE', tokenCount: 150 },
+        ],
+        candidatesTokenCount: 90,
+        candidatesTokensDetails: [{ modality: 'VIDEO', tokenCount: 80 }],
+      }),
+    ).toEqual({
+      ...noUsage(),
+      inputTokens: 300,
+      inputAudioTokens: 50,
+      inputImageTokens: 150,
+      cacheReadTokens: 150,
+      cacheReadAudioTokens: 350,
+      outputTokens: 10,
+      outputVideoTokens: 80,
+    })
+  })
+
+  test('knows the modalities by their numbers, which gRPC gateways write', () => {
+    const promptTokensDetails = [1, 2, 3, 4].map((modality) => ({ modality, tokenCount: 10 * modality }))
+    expect(usageOf({ promptTokenCount: 100, promptTokensDetails, candidatesTokenCount: 1 })).toMatchObject({
+      inputTokens: 40,
+      inputImageTokens: 20,
+      inputAudioTokens: 40,
     })
   })
 

@@ -58,14 +58,19 @@ describe('reading a response', () => {
     [
       'output without details is image tokens',
       { input_tokens: 1, output_tokens: 5 },
-      { inputTokens: 1, outputTokens: 0, outputImageTokens: 5 },
+      { inputTokens: 1, inputImageTokens: 0, outputTokens: 0, outputImageTokens: 5 },
     ],
     [
       'a detail is at most its sum',
       { input_tokens: 1, output_tokens: 5, output_tokens_details: { text_tokens: 9 } },
-      { inputTokens: 1, outputTokens: 5, outputImageTokens: 0 },
+      { inputTokens: 1, inputImageTokens: 0, outputTokens: 5, outputImageTokens: 0 },
     ],
-    ['input alone is usage', { input_tokens: 4 }, { inputTokens: 4 }],
+    ['input alone is usage', { input_tokens: 4 }, { inputTokens: 4, inputImageTokens: 0 }],
+    [
+      'images of the prompt are apart from its text',
+      { input_tokens: 400, input_tokens_details: { text_tokens: 10, image_tokens: 390 } },
+      { inputTokens: 10, inputImageTokens: 390 },
+    ],
     ['incredible numbers are not reported', { input_tokens: -5, output_tokens: 1e300 }, undefined],
     ['costs of the provider are ignored', { cost_in_usd_ticks: 700000000 }, undefined],
     ['null is not reported', null, undefined],
