@@ -60,6 +60,13 @@ export type Quantization = (typeof QUANTIZATIONS)[number]
 export const WINDOW_NAMES = ['5_hour', '7_day', 'monthly'] as const
 export type QuotaWindowName = (typeof WINDOW_NAMES)[number]
 
+/** The prices of the image model that a provider's tool draws with. */
+export const IMAGE_TOOL_ITEMS = [
+  'image_tool_prompt',
+  'image_tool_input_image',
+  'image_tool_completion',
+  'image_tool_output_image',
+] as const
 const TOKEN_ITEMS = [
   'prompt',
   'input_cache_read',
@@ -73,12 +80,17 @@ const TOKEN_ITEMS = [
   'output_audio',
   'output_image',
   'output_video',
+  ...IMAGE_TOOL_ITEMS,
 ] as const
 const COUNT_ITEMS = ['web_search', 'search_request', 'image', 'request'] as const
 
 /** The fee items, in the order of a bill: first those priced per token, then those priced per unit. */
 export const FEE_ITEMS = [...TOKEN_ITEMS, ...COUNT_ITEMS] as const
 export type FeeItem = (typeof FEE_ITEMS)[number]
+
+/** True for items whose rates depend on the class of service: the tokens of the requested model. */
+export const isOfClass = (item: FeeItem): boolean =>
+  !isCounted(item) && !(IMAGE_TOOL_ITEMS as readonly FeeItem[]).includes(item)
 
 /** True for items priced per unit instead of per million tokens. */
 export const isCounted = (item: FeeItem): boolean => (COUNT_ITEMS as readonly FeeItem[]).includes(item)

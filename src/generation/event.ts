@@ -16,9 +16,15 @@ export type GenerationEvent =
   /** `signature`: the provider's own value, without an envelope. */
   | { type: 'part-end'; part: number; signature?: string }
   /** Running totals, never increments: a bucket replaces its earlier value, an absent one keeps it. */
-  /** `service`: the class in which the provider served the response. */
+  /** `service`: the class in which the provider served the response; `imageModel`: the one of its image tool. */
   /** `interim`: more output may follow, which is not counted. */
-  | { type: 'usage'; usage: Partial<Usage>; service?: ServiceClass | undefined; interim?: true }
+  | {
+      type: 'usage'
+      usage: Partial<Usage>
+      service?: ServiceClass | undefined
+      imageModel?: string | undefined
+      interim?: true
+    }
   /**
    * `raw`: the provider's own finish reason. `stopSequence`: the one that ended the response. `details`: the provider's
    * own object about the reason (Anthropic's `stop_details`). `filters`: its ratings of prompt and response.

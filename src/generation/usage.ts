@@ -25,6 +25,11 @@ export type Usage = {
   inputImageTokens: number
   cacheReadAudioTokens: number
   outputVideoTokens: number
+  /** Tokens of the image model that a provider's tool draws with, which are not in the prompt or the output. */
+  imageToolInputTokens: number
+  imageToolInputImageTokens: number
+  imageToolOutputTokens: number
+  imageToolOutputImageTokens: number
 }
 
 /** The order is that of rows and of progress on the disk: new buckets are the last. */
@@ -43,6 +48,10 @@ export const noUsage = (): Usage => ({
   inputImageTokens: 0,
   cacheReadAudioTokens: 0,
   outputVideoTokens: 0,
+  imageToolInputTokens: 0,
+  imageToolInputImageTokens: 0,
+  imageToolOutputTokens: 0,
+  imageToolOutputImageTokens: 0,
 })
 
 export const USAGE_BUCKETS: readonly (keyof Usage)[] = Object.keys(noUsage()) as (keyof Usage)[]
@@ -52,7 +61,7 @@ export function addUsage(sum: Usage, usage: Usage): void {
   for (const bucket of USAGE_BUCKETS) sum[bucket] += usage[bucket]
 }
 
-/** The buckets of a prompt, and those of what was generated for it; the other two count searches and images. */
+/** The buckets of a prompt, and those of what was generated for it; others count searches, images and other models. */
 export const PROMPT_BUCKETS = [
   'inputTokens',
   'cacheReadTokens',
@@ -68,6 +77,13 @@ export const OUTPUT_BUCKETS = [
   'outputAudioTokens',
   'outputImageTokens',
   'outputVideoTokens',
+] as const satisfies readonly (keyof Usage)[]
+/** Those of a tool's image model. */
+export const IMAGE_TOOL_BUCKETS = [
+  'imageToolInputTokens',
+  'imageToolInputImageTokens',
+  'imageToolOutputTokens',
+  'imageToolOutputImageTokens',
 ] as const satisfies readonly (keyof Usage)[]
 export type OutputBucket = (typeof OUTPUT_BUCKETS)[number]
 

@@ -3,12 +3,14 @@ import { penaltyOf, type AbuseDetection } from '../accounts/abuse-detection.ts'
 import type { Identity, Keys } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
+import { CLASS_MEMBERS } from '../generation/service-class.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { DiskSpace } from '../store/disk-space.ts'
 import type { RequestedClass } from '../protocols/requested-output.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
+import { imageTool, leavesImagesOpen, type ImageTool } from './image-tool.ts'
 import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
 import { isConfigured, isFree, type Price, type Prices } from './prices.ts'
 import { hasUnbilledFee, hasUnbilledSearches, hasUnbilledSearching } from './tool-fees.ts'
@@ -89,12 +91,14 @@ export function reserve(
     checkAllowed(identity, name)
     const price = prices.of(name, own)
     if (price === undefined && !servesUnpriced(config, keys, 'unpriced')) throw unpriced(name)
-    const priced = pricedClasses(serviceClasses.of(name, own), classes)
+    const images = requestedImageTool(prices, own, classes)
+    const priced = pricedClasses(serviceClasses.of(name, own), classes, images)
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedClasses'))
       checkClasses(name, price, priced, classes)
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedTools')) {
       if (!isFree(price)) checkTools(own, classes, config.billing.unpricedTools === 'auto')
       if (!isConfigured(price)) checkSearches(name, own, price, classes)
+      if (images !== undefined && leavesImagesOpen(price)) checkImageTool(name, images, classes)
     }
     return { model: name, price, classes: priced }
   })
@@ -157,10 +161,39 @@ export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): nu
 function pricedClasses(
   factors: PricedClasses['factors'],
   classes: readonly RequestedClass[],
+  images: ImageTool | undefined,
 ): PricedClasses | undefined {
   if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
-  const own = classes.filter(({ member }) => member !== 'model' && member !== 'tool' && member !== 'search')
-  return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])) }
+  const own = classes.filter(({ member }) => (CLASS_MEMBERS as readonly string[]).includes(member))
+  return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])), images }
+}
+
+/** The tool that a model of these endpoints has its provider draw with; undefined where it is not requested. */
+function requestedImageTool(
+  prices: Prices,
+  endpoints: GenerationTerms['endpoints'],
+  classes: readonly RequestedClass[],
+): ImageTool | undefined {
+  const requested = classes.find(({ member }) => member === 'image')
+  const drawing = endpoints.find(({ protocol }) => protocol === 'responses')
+  if (requested === undefined || drawing === undefined) return undefined
+  return imageTool(drawing.target.provider, requested.value, (...model) => prices.named(...model))
+}
+
+/** Throws unsupported_parameter for a tool that draws with a model without a price. */
+function checkImageTool(
+  name: string,
+  { model = 'this tool', price }: ImageTool,
+  classes: readonly RequestedClass[],
+): void {
+  if (price !== undefined) return
+  const { param } = classes.find(({ member }) => member === 'image')!
+  throw new GatewayError(
+    'unsupported_parameter',
+    `${param}: images of ${model.slice(0, 64)} have no known price; leave it out. ` +
+      `Its operator can set models.${name}.price with image, or billing.unpricedTools: free, in sluice.yaml.`,
+    { param },
+  )
 }
 
 /** Throws unsupported_parameter for a class of service that could not be billed. */

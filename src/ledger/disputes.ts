@@ -1,4 +1,11 @@
-import { completionTokens, OUTPUT_BUCKETS, PROMPT_BUCKETS, promptTokens, type Usage } from '../generation/usage.ts'
+import {
+  completionTokens,
+  IMAGE_TOOL_BUCKETS,
+  OUTPUT_BUCKETS,
+  PROMPT_BUCKETS,
+  promptTokens,
+  type Usage,
+} from '../generation/usage.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 
 /**
@@ -13,6 +20,11 @@ const CREDIBLE_SEARCHES = 100
  * generated several times.
  */
 const CREDIBLE_EXCESS = 10
+
+/** Tokens of an image tool that are credible of any request: a stored prompt may have the tool. */
+const LEAST_IMAGE_TOOL_TOKENS = 100_000
+
+const imageToolTokens = (usage: Usage): number => IMAGE_TOOL_BUCKETS.reduce((sum, bucket) => sum + usage[bucket], 0)
 
 /**
  * Reported usage that a request cannot have asked for: output above its limit, and a prompt far above its size. That
@@ -31,6 +43,8 @@ export function credible(
     const largest = OUTPUT_BUCKETS.reduce((most, bucket) => (usage[bucket] > usage[most] ? bucket : most))
     for (const bucket of OUTPUT_BUCKETS) changed[bucket] = bucket === largest ? worst.outputTokens : 0
   }
+  if (imageToolTokens(usage) > CREDIBLE_EXCESS * Math.max(imageToolTokens(worst), LEAST_IMAGE_TOOL_TOKENS))
+    for (const bucket of IMAGE_TOOL_BUCKETS) changed[bucket] = worst[bucket]
   if (usage.webSearches > CREDIBLE_SEARCHES) changed.webSearches = worst.webSearches
   const buckets = (Object.keys(changed) as (keyof Usage)[]).filter((bucket) => usage[bucket] > 0)
   if (buckets.length === 0) return { usage }

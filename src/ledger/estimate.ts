@@ -1,8 +1,17 @@
-import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool, Turn } from '../generation/request.ts'
+import type {
+  GenerationRequest,
+  ImageOutput,
+  MediaPart,
+  Part,
+  RequestSettings,
+  Tool,
+  Turn,
+} from '../generation/request.ts'
 import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
+import { objectOf, stringOf } from '../json/parse.ts'
 import { log } from '../log/log.ts'
 import { matchingElements } from '../protocols/element-memory.ts'
-import { isImageTool } from '../protocols/image-config.ts'
+import { isImageTool, parseSize } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import { mostCandidates, type RequestedOutput } from '../protocols/requested-output.ts'
 import { threadModule } from '../worker/modules.ts'
@@ -105,6 +114,9 @@ export const ASSUMED_OUTPUT_TOKENS = 32_768
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10
 
+/** Calls of a tool that draws. */
+const IMAGE_TOOL_CALLS = 4
+
 /** Tokens of a generated image: GPT Image at its best quality takes one for every 250 pixels, others fewer. */
 const PIXELS_PER_TOKEN = 200
 const USUAL_PIXELS = 1_536 * 1_024
@@ -146,7 +158,10 @@ function worstUsage(
   const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
   const made = imageCount(request, capabilities, totals)
   const images = made === 0 ? 0 : Math.max(made, forwarded?.count ?? 1)
-  const outputTokens = Math.max(outputLimit(request, modelLimit, forwarded), images * imageTokens(request))
+  const outputTokens = Math.max(
+    outputLimit(request, modelLimit, forwarded),
+    images * imageTokens(request.imageOutput?.size),
+  )
   return {
     ...noUsage(),
     inputTokens: cacheLifetime === undefined ? inputTokens : 0,
@@ -158,6 +173,18 @@ function worstUsage(
     outputTokens: Math.min(TOKENS_MAX, outputTokens),
     webSearches: hasNativeTool || request.webSearch !== undefined || searches(forwarded) ? ASSUMED_SEARCHES : 0,
     images,
+    ...imageToolTokens(request, totals),
+  }
+}
+
+/** The most that a tool's image model is held for: so many calls, each with a text, an image and an image drawn. */
+function imageToolTokens(request: RequestSettings, { imageTool }: PromptTotals): Partial<Usage> {
+  if (imageTool === undefined && request.outputModalities?.includes('image') !== true) return {}
+  const tokens = imageTokens(imageTool === undefined ? request.imageOutput?.size : parseSize(imageTool.size))
+  return {
+    imageToolInputTokens: IMAGE_TOOL_CALLS * MEDIA_TOKENS,
+    imageToolInputImageTokens: IMAGE_TOOL_CALLS * imageTokens(undefined),
+    imageToolOutputImageTokens: IMAGE_TOOL_CALLS * tokens,
   }
 }
 
@@ -175,7 +202,8 @@ type PromptTotals = {
   cacheLifetime: '5m' | '1h' | undefined
   /** A tool that the provider runs. */
   hasNativeTool: boolean
-  hasImageTool: boolean
+  /** The tool by which the provider has another model draw. */
+  imageTool: { size: string } | undefined
 }
 
 /** Totals of a prompt that is text alone. */
@@ -183,14 +211,15 @@ const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals 
   media: { number: 0, bytes: 0, input: 0, audio: 0, image: 0 },
   cacheLifetime,
   hasNativeTool: false,
-  hasImageTool: false,
+  imageTool: undefined,
 })
 
 /** One pass over all parts of the prompt, those inside tool results included: agents send hundreds. */
 function promptTotals({ system, tools, turns }: GenerationRequest): PromptTotals {
   const totals = textTotals(undefined)
   totals.hasNativeTool = tools.some(({ type }) => type === 'native')
-  totals.hasImageTool = tools.some(isImageTool)
+  const imageTool = tools.find(isImageTool)
+  if (imageTool?.type === 'native') totals.imageTool = { size: stringOf(objectOf(imageTool.value).size) }
   const add = (part: PromptPart): void => {
     if ('cache' in part && part.cache !== undefined && totals.cacheLifetime !== '1h')
       totals.cacheLifetime = part.cache.ttl ?? '5m'
@@ -230,10 +259,10 @@ const textTokens = (bytes: number): number => Math.ceil(Math.max(0, bytes) / FEW
 const imageCount = (
   request: RequestSettings,
   capabilities: readonly Capabilities[],
-  { hasImageTool }: PromptTotals,
+  { imageTool }: PromptTotals,
 ): number =>
   request.imageOutput?.count ??
-  (request.imageOutput !== undefined || hasImageTool || mayDraw(request, capabilities) ? 1 : 0)
+  (request.imageOutput !== undefined || imageTool !== undefined || mayDraw(request, capabilities) ? 1 : 0)
 
 /**
  * Models with image output may draw unless only text is requested; an images API makes nothing else, and other models
@@ -244,8 +273,8 @@ const mayDraw = ({ outputModalities }: RequestSettings, capabilities: readonly C
   (outputModalities?.includes('image') ?? capabilities.some(({ output }) => output?.includes('image')))
 
 /** Output tokens of one generated image. */
-function imageTokens({ imageOutput }: RequestSettings): number {
-  const { width = 0, height = 0 } = imageOutput?.size ?? {}
+function imageTokens(size: ImageOutput['size']): number {
+  const { width = 0, height = 0 } = size ?? {}
   return Math.ceil(Math.max(USUAL_PIXELS, width * height) / PIXELS_PER_TOKEN)
 }
 

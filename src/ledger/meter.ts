@@ -43,6 +43,8 @@ export class Meter {
   namedModel = ''
   /** The class of service in which it responds, where it says. */
   service: ServiceClass | undefined
+  /** The model of its provider's image tool, where it says. */
+  imageModel: string | undefined
   /** Losses of the translation between client and provider; more come while the response is written. */
   losses: readonly Loss[] = []
   /** Attempts at providers, the latest last. */
@@ -94,12 +96,13 @@ export class Meter {
   }
 
   /** The meter of a generation that another process began, as it was last written. */
-  static restored({ usage, served, tries, losses, service, ageMs, inputTokens }: StoredMeter): Meter {
+  static restored({ usage, served, tries, losses, service, imageModel, ageMs, inputTokens }: StoredMeter): Meter {
     const meter = new Meter(() => Promise.resolve(inputTokens))
     Object.assign(meter.usage, usage)
     meter.served = served
     meter.losses = losses ?? []
     meter.service = service
+    meter.imageModel = imageModel
     meter.tries.push(...tries)
     meter.#startedAt -= ageMs
     return meter
@@ -146,6 +149,7 @@ export class Meter {
         case 'usage':
           this.#recordUsage(event.usage, event.interim)
           if (event.service !== undefined) this.service = { ...this.service, ...event.service }
+          this.imageModel = event.imageModel ?? this.imageModel
           break
         case 'finish':
           this.finish = { reason: event.reason, raw: event.raw }
@@ -368,6 +372,7 @@ type StoredMeter = {
   tries: AttemptRecord[]
   losses?: readonly Loss[]
   service?: ServiceClass | undefined
+  imageModel?: string | undefined
   ageMs: number
   inputTokens: number
 }

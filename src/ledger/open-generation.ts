@@ -100,11 +100,12 @@ type State = {
   tries: Meter['tries']
   losses?: Meter['losses']
   service?: Meter['service']
+  imageModel?: Meter['imageModel']
 }
 
 /** The `State` of a generation, as JSON. */
 export function serializeOpen({ request, hold, meter, deferred, background }: OpenGeneration): string {
-  const { usage, received, times, served, tries, losses, service } = meter
+  const { usage, received, times, served, tries, losses, service, imageModel } = meter
   return JSON.stringify(
     {
       ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined, models: undefined },
@@ -118,6 +119,7 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
       tries,
       losses: losses.length === 0 ? undefined : losses,
       service,
+      imageModel,
     },
     (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value),
   )

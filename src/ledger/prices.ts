@@ -106,6 +106,11 @@ export class Prices {
     return UNPRICED
   }
 
+  /** The price for clients of a provider's model that another one uses: the configuration's, else the list price. */
+  named(provider: string, model: string): Price | undefined {
+    return this.#configured.get(`${provider}/${model}`)?.[0].price ?? this.cost(provider, model)
+  }
+
   /** The list price that a provider charges us for a model; undefined where it is not known. */
   cost(provider: string, model: string): Price | undefined {
     return this.#inForce(this.#listPrices(provider, model))

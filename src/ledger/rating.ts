@@ -28,6 +28,10 @@ const ITEM_OF: Readonly<Record<keyof Usage, FeeItem>> = {
   inputImageTokens: 'input_image',
   cacheReadAudioTokens: 'input_cache_read_audio',
   outputVideoTokens: 'output_video',
+  imageToolInputTokens: 'image_tool_prompt',
+  imageToolInputImageTokens: 'image_tool_input_image',
+  imageToolOutputTokens: 'image_tool_completion',
+  imageToolOutputImageTokens: 'image_tool_output_image',
 }
 
 /** Where a price has no rate for an item, it is billed as the first of these for which it has one, else as the last. */
@@ -43,6 +47,8 @@ const FALLBACK_ITEMS: Partial<Record<FeeItem, readonly FeeItem[]>> = {
   output_audio: ['completion'],
   output_image: ['completion'],
   output_video: ['completion'],
+  image_tool_input_image: ['image_tool_prompt'],
+  image_tool_output_image: ['image_tool_completion'],
 }
 
 const MILLION = 1_000_000n

@@ -1,18 +1,22 @@
 import classesFile from '../../catalog/service-classes.json'
 import type { Config } from '../config/load.ts'
-import { isCounted, type FeeItem } from '../config/terms.ts'
+import { isOfClass, type FeeItem } from '../config/terms.ts'
 import { CLASS_MEMBERS, type ClassMember, type ServiceClass } from '../generation/service-class.ts'
 import { BoundedMap } from '../collections/bounded-map.ts'
 import { divideHalfEven, nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
+import { withImageTool, type ImageTool } from './image-tool.ts'
 import type { Price, Rate } from './prices.ts'
 import { matcher } from './prices.ts'
 
 /** Factors on the token rates of a model, by class: `service_tier=priority`. */
 type ClassFactors = Readonly<Record<string, number>>
 
-/** The classes of a generation: those that its model has a price for, and the one that was requested. */
-export type PricedClasses = { factors: ClassFactors; requested: ServiceClass }
+/**
+ * The classes of a generation: those that its model has a price for, and the one that was requested. `images`: the tool
+ * that it has its provider draw with.
+ */
+export type PricedClasses = { factors: ClassFactors; requested: ServiceClass; images?: ImageTool | undefined }
 
 const PLAIN = classesFile.plain as Record<ClassMember, readonly string[]>
 const ROWS = classesFile.factors.map(({ provider, match, class: name, factor }) => ({
@@ -72,15 +76,24 @@ export class ServiceClasses {
 
 /** The price that a hold has to cover: the provider may serve a request in the plain class instead. */
 export const heldPrice = (price: Price, classes: PricedClasses | undefined): Price =>
-  classes === undefined ? price : scaled(price, factorOf(classes.factors, classes.requested, 1))
+  classes === undefined
+    ? price
+    : withImageTool(scaled(price, factorOf(classes.factors, classes.requested, 1)), classes.images ?? {})
 
-/** The price of the class in which a response was served; the requested one where its provider does not say. */
-export const servedPrice = (
+/**
+ * The price of the class in which a response was served; the requested one where its provider does not say. `images`:
+ * the tool that it was drawn with.
+ */
+export function servedPrice(
   price: Price,
   classes: PricedClasses | undefined,
   served: ServiceClass | undefined,
-): Price =>
-  classes === undefined ? price : scaled(price, factorOf(classes.factors, { ...classes.requested, ...served }, 0))
+  images: ImageTool = {},
+): Price {
+  const own =
+    classes === undefined ? price : scaled(price, factorOf(classes.factors, { ...classes.requested, ...served }, 0))
+  return withImageTool(own, images)
+}
 
 function factorOf(factors: ClassFactors, service: ServiceClass, least: number): number {
   let product = 1
@@ -101,7 +114,7 @@ export const unknownClasses = (factors: ClassFactors, service: ServiceClass): Cl
 /** By price and factor: the same object rates all requests of a model. */
 const SCALED = new WeakMap<Price, Map<number, Price>>()
 
-/** A price with its token rates multiplied; the other items cost the same in every class. */
+/** A price with the rates of its own tokens multiplied; the other items cost the same in every class. */
 function scaled(price: Price, factor: number): Price {
   if (factor === 1) return price
   let byFactor = SCALED.get(price)
@@ -111,7 +124,7 @@ function scaled(price: Price, factor: number): Price {
     const rates = Object.fromEntries(
       (Object.entries(price.rates) as [FeeItem, Rate][]).map(([item, rate]) => [
         item,
-        isCounted(item) ? rate : scaledRate(rate, factor),
+        isOfClass(item) ? scaledRate(rate, factor) : rate,
       ]),
     )
     result = { version: `${price.version} x${Number(factor.toFixed(9))}`, model: price.model, rates }

@@ -8,6 +8,7 @@ import { RECORDED_ATTEMPT } from '../providers/attempt-record.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
+import { imageTool, usedImageTool, usesImageTool } from './image-tool.ts'
 import type { Estimation, Meter } from './meter.ts'
 import type { OpenGeneration } from './open-generation.ts'
 import { storedPrice, type Price, type Prices } from './prices.ts'
@@ -39,22 +40,25 @@ type SettlementTerms = {
 export function settlementOf(
   open: OpenGeneration,
   { usage: reported, estimation }: ChargedUsage,
-  { wallet, plans, prices }: { wallet: Wallet | undefined; plans: Plans; prices: Pick<Prices, 'cost'> },
+  { wallet, plans, prices }: { wallet: Wallet | undefined; plans: Plans; prices: Pick<Prices, 'cost' | 'named'> },
 ): SettlementTerms {
   const { request, hold, meter } = open
   const { accountId, discount, penalty, classes } = request
-  const price = request.price && servedPrice(request.price, classes, meter.service)
   const isCharged = meter.charge !== 'nothing'
   const { usage, disputed } = credible(reported, request)
+  const served = isCharged ? meter.served : undefined
+  const drawn = served !== undefined && usesImageTool(usage) ? { ...served, imageModel: meter.imageModel } : undefined
+  const images = drawn && usedImageTool(classes?.images, drawn, (...model) => prices.named(...model))
+  const price = request.price && servedPrice(request.price, classes, meter.service, images)
   const { origin, bill: billed } =
     isCharged && price !== undefined ? rate(usage, price, discount) : { origin: 0n, bill: 0n }
   const isSubscription = request.kind === 'subscription'
   const bill = isSubscription ? origin : billed
   const flows = isSubscription ? plans.flowsOf(origin, penalty) : 0n
   const payment = wallet?.paymentOf(hold.amount, bill)
-  const served = isCharged ? meter.served : undefined
   const costPrice = served && prices.cost(served.provider, served.model)
-  const cost = costPrice && rate(usage, servedPrice(costPrice, classes, meter.service), 0).bill
+  const imagesCost = drawn && imageTool(drawn.provider, images?.model ?? '', (...model) => prices.cost(...model))
+  const cost = costPrice && rate(usage, servedPrice(costPrice, classes, meter.service, imagesCost), 0).bill
   return {
     record: recordOf(open, price, { usage, estimation, disputed }, bill, flows),
     transfers: chargesOf(accountId, payment, meter.served?.provider ?? null, cost),

@@ -4,7 +4,7 @@ import type { GenerationRequest, ProtocolName, RequestSettings } from '../genera
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
 import { roughInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
-import { hostedTools, requestedSearch } from '../protocols/hosted-tools.ts'
+import { hostedTools, requestedImageModel, requestedSearch } from '../protocols/hosted-tools.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
   Capabilities,
@@ -20,6 +20,7 @@ import {
   type RequestedOutput,
   requestedOutput,
 } from '../protocols/requested-output.ts'
+import { settingPath } from '../protocols/request-paths.ts'
 import { routingMembers } from '../protocols/routing-members.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
@@ -265,6 +266,7 @@ async function selectRead(
     classes: [
       ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests)),
       ...hostedTools(request.tools),
+      ...requestedImageModel(request, endpoints, () => settingPath(serve.paths, rawRequest.body, 'outputModalities')),
       ...requestedSearch(request, request.tools, forwarded !== undefined),
     ],
     // Restored reasoning is only in the request as it was read.

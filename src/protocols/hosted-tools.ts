@@ -8,8 +8,9 @@ import type {
   TextPart,
   Turn,
 } from '../generation/request.ts'
-import { objectOf } from '../json/parse.ts'
+import { objectOf, stringOf } from '../json/parse.ts'
 import { someElement } from './element-memory.ts'
+import { isImageTool } from './image-config.ts'
 import { refuseTool } from './provider-native.ts'
 import type { RequestedClass } from './requested-output.ts'
 import type { Translation } from './translation.ts'
@@ -46,6 +47,22 @@ export function hostedTools(tools: readonly Tool[]): RequestedClass[] {
     for (const name of names) requested.push({ member: 'tool', value: name, param: path })
   }
   return requested
+}
+
+/**
+ * The image model that a provider may draw with for a request, as a list of one or none: by the request's tool, or by
+ * one that is written for its modalities (at `path`). Only the responses API has such a tool.
+ */
+export function requestedImageModel(
+  { outputModalities, tools }: Pick<GenerationRequest, 'outputModalities' | 'tools'>,
+  endpoints: readonly { protocol: string }[],
+  path: () => string,
+): RequestedClass[] {
+  if (!endpoints.some(({ protocol }) => protocol === 'responses')) return []
+  const tool = tools.find(isImageTool)
+  if (tool?.type !== 'native')
+    return outputModalities?.includes('image') === true ? [{ member: 'image', value: '', param: path() }] : []
+  return [{ member: 'image', value: stringOf(objectOf(tool.value).model), param: tool.path ?? 'tools' }]
 }
 
 /** Searches of the web and of X, in the names of all protocols. */

@@ -6,9 +6,14 @@ import { otherModels } from './other-models.ts'
 
 /**
  * A class of service that a request asks for, or another model, a tool or searches of the web that it has its provider
- * use. `param`: the member as the client wrote it.
+ * use. `image`: the model of a tool that draws, '' for the provider's choice. `param`: the member as the client wrote
+ * it.
  */
-export type RequestedClass = { member: ClassMember | 'model' | 'tool' | 'search'; value: string; param: string }
+export type RequestedClass = {
+  member: ClassMember | 'model' | 'tool' | 'search' | 'image'
+  value: string
+  param: string
+}
 
 /**
  * The most output that the members of a body ask for, whichever of them its provider obeys: servers read names without

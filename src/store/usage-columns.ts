@@ -1,4 +1,4 @@
-import { addUsage, noUsage, OUTPUT_BUCKETS, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
+import { addUsage, noUsage, OUTPUT_BUCKETS, PROMPT_BUCKETS, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
 
 const COLUMNS: Record<keyof Usage, string> = {
   inputTokens: 'input_tokens',
@@ -15,13 +15,17 @@ const COLUMNS: Record<keyof Usage, string> = {
   inputImageTokens: 'input_image_tokens',
   cacheReadAudioTokens: 'cache_read_audio_tokens',
   outputVideoTokens: 'output_video_tokens',
+  imageToolInputTokens: 'image_tool_input_tokens',
+  imageToolInputImageTokens: 'image_tool_input_image_tokens',
+  imageToolOutputTokens: 'image_tool_output_tokens',
+  imageToolOutputImageTokens: 'image_tool_output_image_tokens',
 }
 
 /** The columns of the usage buckets, in the order of `USAGE_BUCKETS`, in which a row is bound. */
 export const USAGE_COLUMNS: readonly string[] = USAGE_BUCKETS.map((bucket) => COLUMNS[bucket])
 
-/** SQL of all tokens of a row. */
-export const TOKENS = USAGE_COLUMNS.filter((column) => column.endsWith('_tokens')).join(' + ')
+/** SQL of the tokens of a row, of prompt and output. */
+export const TOKENS = [...PROMPT_BUCKETS, ...OUTPUT_BUCKETS].map((bucket) => COLUMNS[bucket]).join(' + ')
 /** SQL of the generated ones. */
 export const OUTPUT_TOKENS = OUTPUT_BUCKETS.map((bucket) => COLUMNS[bucket]).join(' + ')
 

@@ -37,6 +37,17 @@ describe('reported usage', () => {
     })
   })
 
+  test('of millions of tokens of an image tool is charged as they were held', () => {
+    const held = { ...HELD, imageToolInputTokens: 4_000, imageToolOutputImageTokens: 30_000 }
+    const drawn = usage({ imageToolInputTokens: 9_000, imageToolOutputImageTokens: 900_000 })
+    expect(credible(drawn, { worst: HELD })).toEqual({ usage: drawn })
+    const reported = usage({ imageToolInputTokens: 9_000, imageToolOutputImageTokens: 900_000_000 })
+    expect(credible(reported, { worst: held })).toEqual({
+      usage: usage({ imageToolInputTokens: 4_000, imageToolOutputImageTokens: 30_000 }),
+      disputed: { imageToolInputTokens: 9_000, imageToolOutputImageTokens: 900_000_000 },
+    })
+  })
+
   test('of a provider that may run tools may exceed the limit of each of its turns', () => {
     const turns = usage({ inputTokens: 50, outputTokens: 900 })
     expect(credible(turns, { worst: HELD, hasTools: true })).toEqual({ usage: turns })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { countTokens as exactly } from 'gpt-tokenizer/encoding/o200k_base'
 import type { GenerationRequest, Part } from '../../src/generation/request.ts'
+import type { Usage } from '../../src/generation/usage.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
@@ -133,6 +134,18 @@ test('the worst case has as many images as requested, each with the tokens of a 
     ),
   ).toEqual([1, 7_865])
   expect(worst({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
+})
+
+test('the tool that draws is held for four calls, with images of its size', () => {
+  const held = (more: object): Usage =>
+    worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 10, 1_000)
+  const drawing = (value: object): Usage =>
+    held({ tools: [{ type: 'native', protocol: 'responses', kind: 'image_generation', value }] })
+  const usual = { imageToolInputTokens: 4_000, imageToolInputImageTokens: 4 * 7_865, imageToolOutputTokens: 0 }
+  expect(drawing({ size: 'auto' })).toMatchObject({ ...usual, imageToolOutputImageTokens: 4 * 7_865 })
+  expect(drawing({ size: '3840x2160' })).toMatchObject({ ...usual, imageToolOutputImageTokens: 4 * 41_472 })
+  expect(held({ outputModalities: ['image'] })).toMatchObject(usual)
+  expect(held({})).toMatchObject({ imageToolInputTokens: 0, imageToolOutputImageTokens: 0 })
 })
 
 describe('worst case input', () => {

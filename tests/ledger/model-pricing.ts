@@ -13,7 +13,11 @@ export type Usage = Record<
   | 'images'
   | 'inputImageTokens'
   | 'cacheReadAudioTokens'
-  | 'outputVideoTokens',
+  | 'outputVideoTokens'
+  | 'imageToolInputTokens'
+  | 'imageToolInputImageTokens'
+  | 'imageToolOutputTokens'
+  | 'imageToolOutputImageTokens',
   number
 >
 type Rate = { base: bigint; tiers: { over: number; rate: bigint }[] }
@@ -31,6 +35,10 @@ export type Rates = Partial<
     | 'output_audio'
     | 'output_image'
     | 'output_video'
+    | 'image_tool_prompt'
+    | 'image_tool_input_image'
+    | 'image_tool_completion'
+    | 'image_tool_output_image'
     | 'web_search'
     | 'search_request'
     | 'image'
@@ -66,6 +74,10 @@ export const nothing = (): Usage => ({
   inputImageTokens: 0,
   cacheReadAudioTokens: 0,
   outputVideoTokens: 0,
+  imageToolInputTokens: 0,
+  imageToolInputImageTokens: 0,
+  imageToolOutputTokens: 0,
+  imageToolOutputImageTokens: 0,
 })
 export const nothingReceived = (): Received => ({
   begun: false,
@@ -94,6 +106,10 @@ const ITEMS: [keyof Usage, ...(keyof Rates)[]][] = [
   ['inputImageTokens', 'input_image', 'prompt'],
   ['cacheReadAudioTokens', 'input_cache_read_audio', 'input_cache_read', 'input_audio', 'prompt'],
   ['outputVideoTokens', 'output_video', 'completion'],
+  ['imageToolInputTokens', 'image_tool_prompt'],
+  ['imageToolInputImageTokens', 'image_tool_input_image', 'image_tool_prompt'],
+  ['imageToolOutputTokens', 'image_tool_completion'],
+  ['imageToolOutputImageTokens', 'image_tool_output_image', 'image_tool_completion'],
 ]
 
 export const sum = (amounts: bigint[]): bigint => amounts.reduce((all, amount) => all + amount, 0n)

@@ -4,6 +4,7 @@ import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/terms.ts'
 import {
   completionTokens,
   noUsage,
+  IMAGE_TOOL_BUCKETS,
   OUTPUT_BUCKETS,
   PROMPT_BUCKETS,
   promptTokens,
@@ -35,15 +36,21 @@ const FULL = {
   output_video: 10,
   input_image: 11,
   input_cache_read_audio: 12,
+  image_tool_prompt: 13,
+  image_tool_input_image: 14,
+  image_tool_completion: 15,
+  image_tool_output_image: 16,
   web_search: 0.01,
   image: 0.04,
   request: 0.005,
 }
 const TWO = { prompt: 1, completion: 10 }
 
-test('each bucket counts as prompt, as output, or as searches or images', () => {
+test('each bucket counts as prompt, as output, as that of an image tool, or as searches or images', () => {
   const one: Usage = Object.assign(noUsage(), Object.fromEntries(USAGE_BUCKETS.map((bucket) => [bucket, 1])))
-  expect([...PROMPT_BUCKETS, ...OUTPUT_BUCKETS, 'webSearches', 'images'].sort()).toEqual([...USAGE_BUCKETS].sort())
+  expect([...PROMPT_BUCKETS, ...OUTPUT_BUCKETS, ...IMAGE_TOOL_BUCKETS, 'webSearches', 'images'].sort()).toEqual(
+    [...USAGE_BUCKETS].sort(),
+  )
   expect([promptTokens(one), completionTokens(one)]).toEqual([PROMPT_BUCKETS.length, OUTPUT_BUCKETS.length])
 })
 
@@ -61,6 +68,10 @@ describe('lines of a bill', () => {
     ['outputVideoTokens', 'output_video', 10_000_000_000n],
     ['inputImageTokens', 'input_image', 11_000_000_000n],
     ['cacheReadAudioTokens', 'input_cache_read_audio', 12_000_000_000n],
+    ['imageToolInputTokens', 'image_tool_prompt', 13_000_000_000n],
+    ['imageToolInputImageTokens', 'image_tool_input_image', 14_000_000_000n],
+    ['imageToolOutputTokens', 'image_tool_completion', 15_000_000_000n],
+    ['imageToolOutputImageTokens', 'image_tool_output_image', 16_000_000_000n],
   ] as [keyof Usage, string, bigint][])('%s are billed as %s per million', (bucket, item, perMillion) => {
     expect(lines({ [bucket]: 3 }, FULL)).toEqual([
       [item, 3, perMillion, (perMillion * 3n) / 1_000_000n],
@@ -184,8 +195,8 @@ const tokens = fc.oneof(
   fc.constant(0),
   fc.nat(3000),
   fc.nat(1e9),
-  fc.maxSafeNat().map((n) => n % (1e12 + 1)),
-  fc.constant(1e12),
+  fc.maxSafeNat().map((n) => n % (1e11 + 1)),
+  fc.constant(1e11),
 )
 const perMillion = fc.oneof(
   fc.constant(0n),
@@ -300,7 +311,10 @@ describe('any usage at any price', () => {
       expect(counts.reduce((sum, n) => sum + n, 0n)).toBe(
         Object.values(buckets).reduce((sum, n) => sum + BigInt(n), 0n),
       )
-      expect(promptTokens(usage) + completionTokens(usage)).toBe(Object.values(buckets).reduce((sum, n) => sum + n, 0))
+      const drawn = IMAGE_TOOL_BUCKETS.reduce((sum, bucket) => sum + usage[bucket], 0)
+      expect(promptTokens(usage) + completionTokens(usage) + drawn).toBe(
+        Object.values(buckets).reduce((sum, n) => sum + n, 0),
+      )
     })
   })
 

@@ -36,6 +36,10 @@ const PRICE = {
   output_audio: 11.003,
   output_image: 13.007,
   output_video: 17.011,
+  image_tool_prompt: 1.123,
+  image_tool_input_image: 1.231,
+  image_tool_completion: 2.309,
+  image_tool_output_image: 2.503,
   web_search: 0.017,
   image: 0.019,
   request: 0.000_023,
@@ -55,6 +59,10 @@ const ITEMS: Record<keyof Usage, keyof typeof PRICE> = {
   inputImageTokens: 'input_image',
   cacheReadAudioTokens: 'input_cache_read_audio',
   outputVideoTokens: 'output_video',
+  imageToolInputTokens: 'image_tool_prompt',
+  imageToolInputImageTokens: 'image_tool_input_image',
+  imageToolOutputTokens: 'image_tool_completion',
+  imageToolOutputImageTokens: 'image_tool_output_image',
 }
 
 /** Nano-USD: each line rounded half to even. */

@@ -81,12 +81,21 @@ function responsesUsage(frames: Any[]): Usage | undefined {
     outputTokens: usage.output_tokens - (outputBeside ? 0 : reasoning) - spoken,
     reasoningTokens: reasoning,
     outputAudioTokens: spoken,
+    ...imageToolUsage(response.tool_usage?.image_gen),
     webSearches:
       response.tool_usage?.web_search?.num_requests ??
       (usage.server_side_tool_usage_details === undefined ? undefined : searchesOfXai(usage)) ??
       searches,
   })
 }
+
+/** OpenAI counts the tokens of the model that its tool draws with beside those of the response. */
+const imageToolUsage = (usage: Any | undefined): Partial<Usage> => ({
+  imageToolInputTokens: usage?.input_tokens_details.text_tokens ?? 0,
+  imageToolInputImageTokens: usage?.input_tokens_details.image_tokens ?? 0,
+  imageToolOutputTokens: usage?.output_tokens_details.text_tokens ?? 0,
+  imageToolOutputImageTokens: usage?.output_tokens_details.image_tokens ?? 0,
+})
 
 /**
  * Anthropic counts cached tokens beside the prompt, and thinking within the output. A later object replaces the counts

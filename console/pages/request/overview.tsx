@@ -83,6 +83,10 @@ const BUCKETS: Readonly<Record<keyof UsageBuckets, string>> = {
   inputImageTokens: 'Input, images',
   cacheReadAudioTokens: 'Input, audio from the cache',
   outputVideoTokens: 'Output, video',
+  imageToolInputTokens: 'Image tool, input',
+  imageToolInputImageTokens: 'Image tool, input of images',
+  imageToolOutputTokens: 'Image tool, output',
+  imageToolOutputImageTokens: 'Image tool, output of images',
 }
 
 function Tokens({ request }: { request: RequestDetail }) {

@@ -7,11 +7,12 @@ import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estima
 import { forwardedOutput } from '../../pipeline/prepare.ts'
 import { translatedClasses } from '../../pipeline/strict.ts'
 import { refusalOf } from '../../protocols/fields.ts'
-import { hostedTools, requestedSearch } from '../../protocols/hosted-tools.ts'
+import { hostedTools, requestedImageModel, requestedSearch } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
 import type { RequestedClass } from '../../protocols/requested-output.ts'
+import { settingPath } from '../../protocols/request-paths.ts'
 import { PreparedRequests } from '../../providers/attempt.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
@@ -195,6 +196,9 @@ export function requestedClasses(
   return [
     ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, prepared)),
     ...hostedTools(request.tools),
+    ...requestedImageModel(request, endpoints, () =>
+      settingPath(protocols[request.protocol].serve.paths, rawRequest.body, 'outputModalities'),
+    ),
     ...requestedSearch(request, request.tools, forwarded !== undefined),
   ].map((one) => ({ ...one, param: `input.${one.param}` }))
 }

@@ -10,7 +10,7 @@ import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
 import { addUnreadOfItem, RESPONSE } from './read-response-members.ts'
-import { readIncomplete, readUsage, type Json } from './shapes.ts'
+import { readImageModel, readIncomplete, readUsage, type Json } from './shapes.ts'
 
 /**
  * A provider's streaming events -> generation events. Items are identified by their `output_index`, because some
@@ -237,7 +237,12 @@ export class ResponsesResponseReader implements Reader {
   #reportUsage(response: Json): void {
     const usage = readUsage(response, this.#searches)
     if (usage !== undefined)
-      this.#events.push({ type: 'usage', usage, ...present('service', readServiceClass(response)) })
+      this.#events.push({
+        type: 'usage',
+        usage,
+        ...present('service', readServiceClass(response)),
+        ...(usage.imageToolOutputImageTokens === undefined ? {} : present('imageModel', readImageModel(response))),
+      })
   }
 
   /** Open parts stay open, as the grammar allows before an error. */

@@ -41,6 +41,33 @@ export const readIncomplete = (reason: string): FinishReason =>
  * `searches`: web searches among the items, used where the provider gives no number of its own.
  */
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
+  const usage = readOwnUsage(response, searches)
+  const tool = readImageToolUsage(objectOf(response.tool_usage).image_gen)
+  return usage === undefined && tool === undefined ? undefined : { ...usage, ...tool }
+}
+
+/** Tokens of the image model that the tool drew with, which no other counts include; undefined where it did not. */
+function readImageToolUsage(usage: unknown): Partial<Usage> | undefined {
+  const { input_tokens, output_tokens, input_tokens_details, output_tokens_details } = objectOf(usage)
+  const [seen, drawn] = [count(objectOf(input_tokens_details).image_tokens), objectOf(output_tokens_details)]
+  const [input, output] = [Math.max(count(input_tokens), seen), count(output_tokens)]
+  if (input + output === 0) return undefined
+  const written = Math.min(count(drawn.text_tokens), output)
+  return {
+    imageToolInputTokens: input - seen,
+    imageToolInputImageTokens: seen,
+    imageToolOutputTokens: written,
+    imageToolOutputImageTokens: output - written,
+  }
+}
+
+/** The model of the image tool in a response, which has the tools of its request; undefined where it names none. */
+export function readImageModel(response: Json): string | undefined {
+  const tool = objectsOf(response.tools).find(({ type }) => type === 'image_generation')
+  return typeof tool?.model === 'string' && tool.model !== '' ? tool.model : undefined
+}
+
+function readOwnUsage(response: Json, searches: number): Partial<Usage> | undefined {
   const usage = response.usage
   if (!isObject(usage) || (!isCount(usage.input_tokens) && !isCount(usage.output_tokens))) return undefined
   const inputDetails = objectOf(usage.input_tokens_details),

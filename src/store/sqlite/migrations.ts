@@ -8,6 +8,14 @@ import { SETTINGS_SET } from './set-setting-table.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 import { TRIES } from './try-table.ts'
 
+/** New columns for buckets of usage. */
+const bucketsOf = (...columns: string[]): string =>
+  ['generations', 'usage_hours']
+    .flatMap((table) =>
+      columns.map((column) => `ALTER TABLE ${table} ADD COLUMN ${column} INTEGER NOT NULL DEFAULT 0;`),
+    )
+    .join('\n')
+
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -330,11 +338,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX responses_in_background ON responses (id) WHERE is_background = 1;
   `,
   // Images, cached audio and video were counted as other tokens before.
-  ['generations', 'usage_hours']
-    .flatMap((table) =>
-      ['input_image_tokens', 'cache_read_audio_tokens', 'output_video_tokens'].map(
-        (column) => `ALTER TABLE ${table} ADD COLUMN ${column} INTEGER NOT NULL DEFAULT 0;`,
-      ),
-    )
-    .join('\n'),
+  bucketsOf('input_image_tokens', 'cache_read_audio_tokens', 'output_video_tokens'),
+  // Tokens of the image model of a tool were not counted before.
+  bucketsOf(
+    ...['image_tool_input_tokens', 'image_tool_input_image_tokens'],
+    ...['image_tool_output_tokens', 'image_tool_output_image_tokens'],
+  ),
 ]
