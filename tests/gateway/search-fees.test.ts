@@ -7,18 +7,27 @@ import { ask } from './asking.ts'
 
 /** Three searches: Google counts each query once, and none without text. */
 const QUERIES = ['', 'ruby version', 'ruby news', 'latest ruby', 'ruby version', '']
-const grounded = (queries: string[]): object => ({
+const grounded = (queries: string[], images: string[] = []): object => ({
   candidates: [
     {
       content: { role: 'model', parts: [{ text: 'Found.' }] },
       finishReason: 'STOP',
-      ...(queries.length === 0 ? {} : { groundingMetadata: { webSearchQueries: queries } }),
+      ...(queries.length === 0
+        ? {}
+        : {
+            groundingMetadata: {
+              webSearchQueries: queries,
+              ...(images.length === 0 ? {} : { imageSearchQueries: images }),
+            },
+          }),
     },
   ],
   usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 10, totalTokenCount: 20 },
 })
 
 let queries = QUERIES
+/** Searches for images, whose texts may be those of searches of the web. */
+let images: string[] = []
 const provider = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
@@ -26,10 +35,10 @@ const provider = Bun.serve({
     request.url.includes(':stream')
       ? new Response(
           // Google repeats the metadata, and adds to it.
-          [queries.slice(0, 1), queries].map((some) => `data: ${JSON.stringify(grounded(some))}\n\n`).join(''),
+          [queries.slice(0, 1), queries].map((some) => `data: ${JSON.stringify(grounded(some, images))}\n\n`).join(''),
           { headers: { 'content-type': 'text/event-stream' } },
         )
-      : Response.json(grounded(queries)),
+      : Response.json(grounded(queries, images)),
 })
 
 let gateway: Gateway
@@ -78,3 +87,10 @@ test.each(PROTOCOLS.flatMap((protocol) => [false, true].map((stream) => [protoco
     expect(await billOf(protocol, 'google/gemini-2.5-flash', stream)).toEqual([0n, 0])
   },
 )
+
+test.each([false, true])('searches for images cost as those of the web, streamed: %p', async (stream) => {
+  queries = ['ruby version', 'latest ruby']
+  images = ['ruby version', 'ruby logo', '']
+  expect(await billOf('generateContent', 'google/gemini-3-flash-preview', stream)).toEqual([56_000_000n, 4])
+  images = []
+})

@@ -52,8 +52,9 @@ export class CitationReader {
     this.#chunks = repeated ? chunks : [...this.#chunks, ...chunks]
     for (const support of arrayOf(groundingSupports))
       if (isObject(support)) this.#supports.set(JSON.stringify(support), support)
-    for (const query of arrayOf(others.webSearchQueries))
-      if (typeof query === 'string' && query !== '') this.#queries.add(query)
+    for (const kind of ['webSearchQueries', 'imageSearchQueries'])
+      for (const query of arrayOf(others[kind]))
+        if (typeof query === 'string' && query !== '') this.#queries.add(`${kind} ${query}`)
   }
 
   /**
