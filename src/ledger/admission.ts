@@ -246,10 +246,11 @@ function checkSearches(
   classes: readonly RequestedClass[],
 ): void {
   const searching = endpoints.find(({ target }) => hasUnbilledSearching(target.provider, target.model, price))
-  const requested = classes.find(({ member }) => member === 'search')
+  const searches = classes.filter(({ member }) => member === 'search')
+  const requested = searches.find(({ engine }) => engine !== undefined) ?? searches[0]
   const charging =
     searching ??
-    (requested === undefined ? undefined : endpoints.find(({ target }) => hasUnbilledSearches(target.provider, price)))
+    (requested && endpoints.find(({ target }) => hasUnbilledSearches(target.provider, price, requested.engine ?? '')))
   if (charging === undefined) return
   const { param, what, item, instead } =
     searching === undefined

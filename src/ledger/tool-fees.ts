@@ -6,11 +6,19 @@ type FeeRow = { provider: string; tools: string[]; free?: string; why: string }
 
 /** By provider, the tools that it runs for a fee beside the tokens that no fee item covers; `free`: a quota of it. */
 const FEES: ReadonlyMap<string, ReadonlyMap<string, FeeRow>> = new Map(
-  (feesFile.fees as FeeRow[]).map((row) => [row.provider, new Map(row.tools.map((tool) => [tool, row]))]),
+  [...Map.groupBy(feesFile.fees as FeeRow[], ({ provider }) => provider)].map(([provider, rows]) => [
+    provider,
+    new Map(rows.flatMap((row) => row.tools.map((tool) => [tool, row]))),
+  ]),
 )
 
-/** The providers that charge for each search. */
-const SEARCHES: ReadonlySet<string> = new Set(feesFile.searches.map(({ provider }) => provider))
+/** The providers that charge for each search, with the engines that do not cost what the model's price says. */
+const SEARCHES: ReadonlyMap<string, readonly string[]> = new Map(
+  (feesFile.searches as { provider: string; engines?: string[] }[]).map(({ provider, engines = [] }) => [
+    provider,
+    engines,
+  ]),
+)
 
 /** By provider, the models that search for every request and do not report it. */
 const SEARCHING: ReadonlyMap<string, RegExp> = new Map(
@@ -26,9 +34,12 @@ export function hasUnbilledFee(provider: string, tool: string, isQuotaFree: bool
   return row !== undefined && !(isQuotaFree && row.free !== undefined)
 }
 
-/** True for searches that the provider charges and a bill at this price would not have. */
-export const hasUnbilledSearches = (provider: string, { rates }: Price): boolean =>
-  rates.web_search === undefined && rates.search_request === undefined && SEARCHES.has(provider)
+/** True for searches that the provider charges and a bill at this price would not have. `engine`: '' for its choice. */
+export function hasUnbilledSearches(provider: string, { rates }: Price, engine: string): boolean {
+  const engines = SEARCHES.get(provider)
+  if (engines === undefined) return false
+  return (rates.web_search === undefined && rates.search_request === undefined) || engines.includes(engine)
+}
 
 /** The same for a model that searches unasked: only a fee for each request is one for its searches. */
 export const hasUnbilledSearching = (provider: string, model: string, { rates }: Price): boolean =>

@@ -3,16 +3,18 @@ import { TOKENS_MAX } from '../generation/usage.ts'
 import { BoundedMap } from '../collections/bounded-map.ts'
 import { isObject, tryParse } from '../json/parse.ts'
 import { otherModels } from './other-models.ts'
+import { requestedPlugins } from './plugins.ts'
 
 /**
  * A class of service that a request asks for, or another model, a tool or searches of the web that it has its provider
- * use. `image`: the model of a tool that draws, '' for the provider's choice. `param`: the member as the client wrote
- * it.
+ * use. `image`: the model of a tool that draws, '' for the provider's choice. `engine`: the one that searches, where it
+ * is named. `param`: the member as the client wrote it.
  */
 export type RequestedClass = {
   member: ClassMember | 'model' | 'tool' | 'search' | 'image'
   value: string
   param: string
+  engine?: string
 }
 
 /**
@@ -101,17 +103,9 @@ const DEPTH_MAX = 4
 export function requestedOutput(body: Record<string, unknown>, own: readonly string[] = []): RequestedOutput {
   const requested: RequestedOutput = { tokens: 0, unlimited: false, count: 1, predicted: 0, classes: [] }
   readMembers(body, own, requested, DEPTH_MAX)
-  requested.classes.push(...otherModels(body), ...searchPlugins(body))
+  requested.classes.push(...otherModels(body), ...requestedPlugins(body))
   return requested
 }
-
-/** OpenRouter's plugin for searches, which all of its protocols have. */
-const searchPlugins = ({ plugins }: Record<string, unknown>): RequestedClass[] =>
-  Array.isArray(plugins)
-    ? plugins.flatMap((plugin, index): RequestedClass[] =>
-        isObject(plugin) && plugin.id === 'web' ? [{ member: 'search', value: 'web', param: `plugins[${index}]` }] : [],
-      )
-    : []
 
 /** The most responses that may be generated for a request whose members are passed on as they are. */
 export const mostCandidates = (

@@ -42,6 +42,16 @@ const FUNCTION = { type: 'function', function: { name: 'f', parameters: {} } }
 /** A model whose price is in the catalogue, without one of searches. */
 const ROUTED = 'openrouter/openai/gpt-5.2'
 
+/** One whose price has one of searches. */
+const GPT_6 = 'openrouter/openai/gpt-6-luna'
+const parsing = (engine?: string): object => ({ plugins: [{ id: 'file-parser', pdf: { engine } }] })
+const pdf = [
+  {
+    role: 'user',
+    content: [{ type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0xLjQ=' } }],
+  },
+]
+
 const CHARGED: [protocol: ConversationName, model: string, more: object, param: string][] = [
   ['responses', 'openai/m', { tools: [code] }, 'tools[0]'],
   ['responses', 'openai/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
@@ -53,6 +63,18 @@ const CHARGED: [protocol: ConversationName, model: string, more: object, param: 
   ['chat.completions', 'groq/m', { tools: [{ type: 'code_interpreter' }] }, 'tools[0]'],
   ['responses', 'groq/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
   ['chat.completions', 'openrouter/own', { tools: [{ type: 'openrouter:web_fetch' }] }, 'tools[0]'],
+  ['chat.completions', 'openrouter/own', { tools: [{ type: 'openrouter:image_generation' }] }, 'tools[0]'],
+  ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web-fetch' }] }, 'plugins[0]'],
+  ['chat.completions', 'openrouter/own', parsing('mistral-ocr'), 'plugins[0]'],
+  ['messages', 'openrouter/own', parsing(), 'plugins[0]'],
+  ['chat.completions', GPT_6, { plugins: [{ id: 'web', engine: 'exa' }] }, 'plugins[0]'],
+  [
+    'chat.completions',
+    GPT_6,
+    { tools: [{ type: 'openrouter:web_search', parameters: { engine: 'exa' } }] },
+    'tools[0]',
+  ],
+  ['chat.completions', 'openrouter/openai/o3-mini', { messages: pdf }, 'messages'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }] }, 'tools[0]'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }, FUNCTION] }, 'tools[0]'],
   ['chat.completions', ROUTED, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
@@ -85,6 +107,12 @@ const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
   ['responses', 'openai/gpt-5', { tools: [{ type: 'web_search' }] }],
   ['chat.completions', ROUTED, { tools: [FUNCTION] }],
   ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web' }] }],
+  ['chat.completions', 'openrouter/own', parsing('cloudflare-ai')],
+  ['chat.completions', 'openrouter/openai/o3-mini', { messages: pdf, ...parsing('cloudflare-ai') }],
+  ['chat.completions', ROUTED, { messages: pdf }],
+  ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web-fetch', enabled: false }] }],
+  ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web', engine: 'exa' }] }],
+  ['chat.completions', GPT_6, { plugins: [{ id: 'web', engine: 'native' }] }],
   ['messages', 'anthropic/m', runs],
 ]
 
