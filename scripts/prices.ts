@@ -25,8 +25,11 @@ import {
 } from '../src/ledger/prices.ts'
 import { completed, priceDays } from './price-lists.ts'
 
-/** Our provider ids -> the source's. `else`: our providers whose rows are used for names without a row. */
-const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
+/**
+ * Our provider ids -> the source's. `else`: our providers whose rows are used for names without a row; `searchesApart`:
+ * those of them that do not say what searches cost.
+ */
+const PROVIDERS: Record<string, { source?: string; else: string[]; searchesApart?: string[] }> = {
   openai: { source: 'openai', else: [] },
   anthropic: { source: 'anthropic', else: [] },
   google: { source: 'google', else: ['anthropic'] },
@@ -38,8 +41,9 @@ const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
   groq: { source: 'groq', else: [] },
   together: { source: 'together', else: [] },
   fireworks: { source: 'fireworks', else: [] },
-  // DeepSeek's own prices are lower, by the hour, than those of its models on Azure, which no list has.
-  azure: { source: 'azure', else: ['openai', 'anthropic', 'xai'] },
+  // DeepSeek's own prices are lower, by the hour, than those of its models on Azure, which no list has. Searches there
+  // are Microsoft's, by Bing: 14 USD for 1,000 by one account of it, none by another. Those of Claude are Anthropic's.
+  azure: { source: 'azure', else: ['openai', 'anthropic', 'xai'], searchesApart: ['openai', 'xai'] },
 }
 
 /** The source's units -> our fee items. `perThousand`: the source's price is for a thousand. */
@@ -80,12 +84,13 @@ export function importPrices(
   const uncounted: Record<string, number> = {}
   const wrong: string[] = []
   const providers: PriceFile['providers'] = {}
-  for (const [id, { source: theirs, else: others }] of Object.entries(PROVIDERS)) {
+  for (const [id, { source: theirs, else: others, searchesApart }] of Object.entries(PROVIDERS)) {
     const models = theirs === undefined ? [] : (sources[theirs]?.models ?? [])
     if (theirs !== undefined && models.length === 0) wrong.push(`${id}: the source has no models of ${theirs}`)
     const before = new Map((previous.providers[id]?.models ?? []).map((row) => [row.model, row]))
     providers[id] = {
       else: others,
+      ...(searchesApart === undefined ? {} : { searchesApart }),
       models: models.flatMap((model) => {
         try {
           return rowOf(completed(id, model), priceDays(id, model), before.get(model.id), today, uncounted)
@@ -278,10 +283,10 @@ function changedMuch(was: PriceText, is: PriceText): boolean {
 export function fileText({ source, imported, changes, own, providers }: PriceFile): string {
   const rows = (list: PriceRow[], indent: string): string =>
     list.length === 0 ? '[]' : `[\n${list.map((row) => `${indent}  ${lineOf(row)}`).join(',\n')}\n${indent}]`
-  const lines = Object.entries(providers).map(([id, { else: others, models }]): [string, string] => [
-    id,
-    `{"else": ${lineOf(others)}, "models": ${rows(models, '    ')}}`,
-  ])
+  const lines = Object.entries(providers).map(([id, { else: others, searchesApart, models }]): [string, string] => {
+    const apart = searchesApart === undefined ? '' : `"searchesApart": ${lineOf(searchesApart)}, `
+    return [id, `{"else": ${lineOf(others)}, ${apart}"models": ${rows(models, '    ')}}`]
+  })
   const members = (entries: [string, string][]): string =>
     `{\n${entries.map(([name, text]) => `    ${JSON.stringify(name)}: ${text}`).join(',\n')}\n  }`
   return `{

@@ -45,14 +45,14 @@ export type PriceRow = {
 
 /**
  * catalog/prices.json. `own`: lines kept by hand, which come first; `else`: providers whose lines apply to names that a
- * provider's own lines do not match.
+ * provider's own lines do not match; `searchesApart`: those of them whose searches cost something else there.
  */
 export type PriceFile = {
   source: string
   imported: string
   changes: { imported: string; source: string; changed: string[] }[]
   own: Record<string, PriceRow[]>
-  providers: Record<string, { else: string[]; models: PriceRow[] }>
+  providers: Record<string, { else: string[]; searchesApart?: string[]; models: PriceRow[] }>
 }
 
 /** A price and when it is in force. */
@@ -136,9 +136,10 @@ export class Prices {
     const name = model.toLowerCase()
     const found = this.#linesOf(provider).find(({ matches }) => matches(name))
     if (found !== undefined) return found.prices
-    for (const other of this.#file.providers[provider]?.else ?? []) {
+    const { else: others = [], searchesApart = [] } = this.#file.providers[provider] ?? {}
+    for (const other of others) {
       const prices = this.#find(other, model)
-      if (prices !== undefined) return prices
+      if (prices !== undefined) return searchesApart.includes(other) ? prices.map(withoutSearches) : prices
     }
     return undefined
   }
@@ -155,6 +156,11 @@ export class Prices {
     this.#lines.set(provider, lines)
     return lines
   }
+}
+
+function withoutSearches({ price, ...when }: TimedPrice): TimedPrice {
+  const { web_search: _, search_request: __, ...rates } = price.rates
+  return { ...when, price: { ...price, version: `${price.version} without searches`, rates } }
 }
 
 /** A test of model names in lower case against the patterns of a line. */

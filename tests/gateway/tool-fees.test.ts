@@ -20,6 +20,7 @@ const OTHER = 'sk-ai-v1-0123456789abcdef0123456789abcdef'
 const configOf = (more: string): string => `
 providers:
   openai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
+  azure: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   xai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   google: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1beta", protocol: generateContent }
   groq: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
@@ -77,6 +78,8 @@ const CHARGED: [protocol: ConversationName, model: string, more: object, param: 
   ['chat.completions', 'openrouter/openai/o3-mini', { messages: pdf }, 'messages'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }] }, 'tools[0]'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }, FUNCTION] }, 'tools[0]'],
+  ['responses', 'azure/gpt-5', { tools: [{ type: 'web_search' }] }, 'tools[0]'],
+  ['chat.completions', 'azure/grok-4', { web_search_options: {} }, 'web_search_options'],
   ['chat.completions', ROUTED, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
   ['chat.completions', ROUTED, { web_search_options: {} }, 'web_search_options'],
   ['chat.completions', `${ROUTED}:free`, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
