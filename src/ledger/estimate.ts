@@ -114,8 +114,8 @@ export const ASSUMED_OUTPUT_TOKENS = 32_768
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10
 
-/** Calls of a tool that draws. */
-const IMAGE_TOOL_CALLS = 4
+/** Calls for which a tool that draws is held. */
+export const IMAGE_TOOL_CALLS = 4
 
 /** Tokens of a generated image: GPT Image at its best quality takes one for every 250 pixels, others fewer. */
 const PIXELS_PER_TOKEN = 200

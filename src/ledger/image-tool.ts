@@ -1,6 +1,7 @@
 import feesFile from '../../catalog/tool-fees.json'
 import { IMAGE_TOOL_ITEMS } from '../config/terms.ts'
 import { IMAGE_TOOL_BUCKETS, type Usage } from '../generation/usage.ts'
+import { IMAGE_TOOL_CALLS } from './estimate.ts'
 import { isFree, type Price } from './prices.ts'
 
 /**
@@ -38,6 +39,16 @@ export function usedImageTool(
 }
 
 export const usesImageTool = (usage: Usage): boolean => IMAGE_TOOL_BUCKETS.some((bucket) => usage[bucket] > 0)
+
+/**
+ * Usage that is not reported, with the images that a tool had drawn by then: each as it was held. A response whose
+ * provider is cancelled after an image has no report of it.
+ */
+export function withDrawnImages(usage: Usage, worst: Usage): Usage {
+  if (usage.images === 0 || usesImageTool(usage)) return usage
+  const each = worst.imageToolOutputImageTokens / IMAGE_TOOL_CALLS
+  return { ...usage, imageToolOutputImageTokens: usage.images * each }
+}
 
 /** False where a price says what images cost: of the operator's own, as of models that draw themselves. */
 export const leavesImagesOpen = (price: Price): boolean =>

@@ -8,7 +8,7 @@ import { RECORDED_ATTEMPT } from '../providers/attempt-record.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
-import { imageTool, usedImageTool, usesImageTool } from './image-tool.ts'
+import { imageTool, usedImageTool, usesImageTool, withDrawnImages } from './image-tool.ts'
 import type { Estimation, Meter } from './meter.ts'
 import type { OpenGeneration } from './open-generation.ts'
 import { storedPrice, type Price, type Prices } from './prices.ts'
@@ -45,7 +45,8 @@ export function settlementOf(
   const { request, hold, meter } = open
   const { accountId, discount, penalty, classes } = request
   const isCharged = meter.charge !== 'nothing'
-  const { usage, disputed } = credible(reported, request)
+  const mayHaveDrawn = estimation !== undefined && classes?.images !== undefined
+  const { usage, disputed } = credible(mayHaveDrawn ? withDrawnImages(reported, request.worst) : reported, request)
   const served = isCharged ? meter.served : undefined
   const drawn = served !== undefined && usesImageTool(usage) ? { ...served, imageModel: meter.imageModel } : undefined
   const images = drawn && usedImageTool(classes?.images, drawn, (...model) => prices.named(...model))

@@ -28,6 +28,9 @@ const COUNTED = {
 /** The tools that the next response says it had. */
 let tools: object[] = []
 let tier = 'default'
+/** The next stream ends after its image. */
+let breaksOff = false
+const image = { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'iVBORw0KGgo=' }
 const responseOf = (model: unknown, status: string): object => ({
   id: 'resp_1',
   object: 'response',
@@ -35,7 +38,7 @@ const responseOf = (model: unknown, status: string): object => ({
   status,
   model,
   service_tier: tier,
-  output: [{ type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'iVBORw0KGgo=' }],
+  output: [image],
   tools,
   usage: { input_tokens: 1_000, output_tokens: 100, total_tokens: 1_100 },
   tool_usage: { image_gen: DRAWN, web_search: { num_requests: 0 } },
@@ -54,7 +57,8 @@ const provider = Bun.serve({
     if (body.stream !== true) return Response.json(response)
     const frames = [
       { type: 'response.created', response: { ...response, status: 'in_progress', output: [], usage: null } },
-      { type: 'response.completed', response },
+      { type: 'response.output_item.done', output_index: 0, item: image },
+      ...(breaksOff ? [] : [{ type: 'response.completed', response }]),
     ]
     return new Response(frames.map((frame) => `event: ${frame.type}\ndata: ${JSON.stringify(frame)}\n\n`).join(''), {
       headers: { 'content-type': 'text/event-stream' },
@@ -173,6 +177,22 @@ describe('images of a tool', () => {
     const perImage = await respond('openai/gpt-5-mini', imageTool())
     expect(perImage.bill).toBe(1_000n * 1_000n + 100n * 2_000n + 500_000_000n)
     expect((await respond('openai/gpt-4.1', imageTool())).bill).toBe(0n)
+  })
+
+  test('cost what was held for each where the response ends without a report', async () => {
+    breaksOff = true
+    const response = await ask({
+      ...gateway,
+      protocol: 'responses',
+      model: 'openai/gpt-5',
+      stream: true,
+      more: { tools: [imageTool({ size: '1024x1024' })] },
+    })
+    await response.text()
+    breaksOff = false
+    const record = await lastRecord(gateway)
+    expect([record.ending, record.estimated, record.usage.images]).toEqual(['failed', true, 1])
+    expect(imageLines(record)).toEqual({ image_tool_completion: 7_865n * 40_000n })
   })
 
   test('are part of what the provider is owed', async () => {
