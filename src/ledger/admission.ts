@@ -7,13 +7,14 @@ import { CLASS_MEMBERS } from '../generation/service-class.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { DiskSpace } from '../store/disk-space.ts'
+import type { Nano } from '../money.ts'
 import type { RequestedClass } from '../protocols/requested-output.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import { imageTool, leavesImagesOpen, type ImageTool } from './image-tool.ts'
 import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
 import { isConfigured, isFree, type Price, type Prices } from './prices.ts'
-import { hasUnbilledFee, hasUnbilledSearches, hasUnbilledSearching } from './tool-fees.ts'
+import { hasUnbilledFee, hasUnbilledSearches, hasUnbilledSearching, searchRate } from './tool-fees.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
 type Modules = {
@@ -92,7 +93,7 @@ export function reserve(
     const price = prices.of(name, own)
     if (price === undefined && !servesUnpriced(config, keys, 'unpriced')) throw unpriced(name)
     const images = requestedImageTool(prices, own, classes)
-    const priced = pricedClasses(serviceClasses.of(name, own), classes, images)
+    const priced = pricedClasses(serviceClasses.of(name, own), classes, images, requestedSearchRate(own, classes))
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedClasses'))
       checkClasses(name, price, priced, classes)
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedTools')) {
@@ -162,10 +163,23 @@ function pricedClasses(
   factors: PricedClasses['factors'],
   classes: readonly RequestedClass[],
   images: ImageTool | undefined,
+  searchRate: Nano | undefined,
 ): PricedClasses | undefined {
   if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
   const own = classes.filter(({ member }) => (CLASS_MEMBERS as readonly string[]).includes(member))
-  return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])), images }
+  const requested = Object.fromEntries(own.map(({ member, value }) => [member, value]))
+  return { factors, requested, images, searchRate }
+}
+
+/** The rate of searches by the engine that a request names, where that is not the one of the model's price. */
+function requestedSearchRate(
+  endpoints: GenerationTerms['endpoints'],
+  classes: readonly RequestedClass[],
+): Nano | undefined {
+  const { engine } = classes.find(({ member, engine: named }) => member === 'search' && named !== undefined) ?? {}
+  if (engine === undefined) return undefined
+  const rates = endpoints.map(({ target }) => searchRate(target.provider, target.model, engine))
+  return rates.find((rate) => rate !== undefined)
 }
 
 /** The tool that a model of these endpoints has its provider draw with; undefined where it is not requested. */

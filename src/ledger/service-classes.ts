@@ -7,6 +7,7 @@ import { divideHalfEven, nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { withImageTool, type ImageTool } from './image-tool.ts'
 import type { Price, Rate } from './prices.ts'
+import { withSearchRate } from './tool-fees.ts'
 import { matcher } from './prices.ts'
 
 /** Factors on the token rates of a model, by class: `service_tier=priority`. */
@@ -14,9 +15,14 @@ type ClassFactors = Readonly<Record<string, number>>
 
 /**
  * The classes of a generation: those that its model has a price for, and the one that was requested. `images`: the tool
- * that it has its provider draw with.
+ * that it has its provider draw with; `searchRate`: what its searches cost, where that is not what the price says.
  */
-export type PricedClasses = { factors: ClassFactors; requested: ServiceClass; images?: ImageTool | undefined }
+export type PricedClasses = {
+  factors: ClassFactors
+  requested: ServiceClass
+  images?: ImageTool | undefined
+  searchRate?: Nano | undefined
+}
 
 const PLAIN = classesFile.plain as Record<ClassMember, readonly string[]>
 const ROWS = classesFile.factors.map(({ provider, match, class: name, factor }) => ({
@@ -78,7 +84,7 @@ export class ServiceClasses {
 export const heldPrice = (price: Price, classes: PricedClasses | undefined): Price =>
   classes === undefined
     ? price
-    : withImageTool(scaled(price, factorOf(classes.factors, classes.requested, 1)), classes.images ?? {})
+    : withImageTool(classPrice(price, classes, factorOf(classes.factors, classes.requested, 1)), classes.images ?? {})
 
 /**
  * The price of the class in which a response was served; the requested one where its provider does not say. `images`:
@@ -91,9 +97,14 @@ export function servedPrice(
   images: ImageTool = {},
 ): Price {
   const own =
-    classes === undefined ? price : scaled(price, factorOf(classes.factors, { ...classes.requested, ...served }, 0))
+    classes === undefined
+      ? price
+      : classPrice(price, classes, factorOf(classes.factors, { ...classes.requested, ...served }, 0))
   return withImageTool(own, images)
 }
+
+const classPrice = (price: Price, { searchRate }: PricedClasses, factor: number): Price =>
+  scaled(withSearchRate(price, searchRate), factor)
 
 function factorOf(factors: ClassFactors, service: ServiceClass, least: number): number {
   let product = 1

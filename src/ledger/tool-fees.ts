@@ -1,6 +1,7 @@
 import feesFile from '../../catalog/tool-fees.json'
+import { nanoOf, usdOf, type Nano } from '../money.ts'
 import { globs } from '../providers/catalog-rows.ts'
-import type { Price } from './prices.ts'
+import { isConfigured, matcher, type Price } from './prices.ts'
 
 type FeeRow = { provider: string; tools: string[]; free?: string; why: string }
 
@@ -19,6 +20,35 @@ const SEARCHES: ReadonlyMap<string, readonly string[]> = new Map(
     engines,
   ]),
 )
+
+const SEARCH_RATES = feesFile.searchRates.map(({ provider, engine, match, rate }) => ({
+  provider,
+  engine,
+  matches: matcher(match),
+  rate: nanoOf(rate),
+}))
+
+/** The rate of searches by this engine; undefined where it is that of the model's price. */
+export const searchRate = (provider: string, model: string, engine: string): Nano | undefined =>
+  SEARCH_RATES.find((row) => row.provider === provider && row.engine === engine && row.matches(model.toLowerCase()))
+    ?.rate
+
+/** By price and rate: the same object rates all requests of a model. */
+const SEARCHED = new WeakMap<Price, Map<Nano, Price>>()
+
+/** A list price with another rate of searches. The operator's own say all that is charged. */
+export function withSearchRate(price: Price, rate: Nano | undefined): Price {
+  if (rate === undefined || isConfigured(price)) return price
+  let byRate = SEARCHED.get(price)
+  if (byRate === undefined) SEARCHED.set(price, (byRate = new Map()))
+  let result = byRate.get(rate)
+  if (result === undefined) {
+    const version = `${price.version} search ${usdOf(rate)}`
+    result = { ...price, version, rates: { ...price.rates, web_search: { base: rate, tiers: [] } } }
+    byRate.set(rate, result)
+  }
+  return result
+}
 
 /** By provider, the models that search for every request and do not report it. */
 const SEARCHING: ReadonlyMap<string, RegExp> = new Map(

@@ -6,7 +6,7 @@ import { reserve as reserveFunds } from '../ledger/admission.ts'
 import { roughInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
 import { hostedTools, requestedImageModel, requestedSearch } from '../protocols/hosted-tools.ts'
 import { protocols } from '../protocols/index.ts'
-import { parsedFiles } from '../protocols/plugins.ts'
+import { chargedMedia } from '../protocols/plugins.ts'
 import type {
   Capabilities,
   RawRequest,
@@ -269,7 +269,7 @@ async function selectRead(
       ...hostedTools(request.tools),
       ...requestedImageModel(request, endpoints, () => settingPath(serve.paths, rawRequest.body, 'outputModalities')),
       ...requestedSearch(request, request.tools, forwarded !== undefined),
-      ...parsedFiles(request, rawRequest.body, capabilities),
+      ...chargedMedia(request, rawRequest.body, capabilities),
     ],
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),

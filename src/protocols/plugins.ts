@@ -1,10 +1,10 @@
-import type { GenerationRequest } from '../generation/request.ts'
+import type { GenerationRequest, Turn } from '../generation/request.ts'
 import { isObject, objectOf, objectsOf, stringOf } from '../json/parse.ts'
 import { someElement } from './element-memory.ts'
 import type { Capabilities } from './protocol.ts'
 import type { RequestedClass } from './requested-output.ts'
 
-/** OpenRouter's plugins and search engines, which all of its protocols have. */
+/** OpenRouter's plugins and search engines, which all of its protocols have, and versions of search tools. */
 
 /** The plugins of a request, as `plugin file-parser mistral-ocr`, and its searches by a plugin or a named engine. */
 export function requestedPlugins({ plugins, tools }: Record<string, unknown>): RequestedClass[] {
@@ -16,14 +16,17 @@ export function requestedPlugins({ plugins, tools }: Record<string, unknown>): R
     else requested.push({ member: 'tool', value: ['plugin', plugin.id, ...engineOf(plugin)].join(' '), param })
   }
   for (const [index, tool] of listOf(tools).entries()) {
-    const { type, parameters } = objectOf(tool)
-    const { engine } = objectOf(parameters)
-    if (type === SEARCH_TOOL && typeof engine === 'string') requested.push(search(type, `tools[${index}]`, engine))
+    const type = stringOf(objectOf(tool).type)
+    const { engine } = type === SEARCH_TOOL ? objectOf(objectOf(tool).parameters) : { engine: versionOf(type) }
+    if (typeof engine === 'string') requested.push(search(type, `tools[${index}]`, engine))
   }
   return requested
 }
 
 const SEARCH_TOOL = 'openrouter:web_search'
+
+/** OpenAI's older tool for searches. */
+const versionOf = (type: string): string | undefined => (type.startsWith('web_search_preview') ? 'preview' : undefined)
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 
@@ -40,19 +43,26 @@ const engineOf = ({ pdf }: Record<string, unknown>): string[] => {
 }
 
 /**
- * The parsing of PDFs that the models of some endpoints do not read, as a list of one or none: nothing in the request
- * asks for it, unless it has a plugin that says by which engine.
+ * Media for which a provider may charge apart from the tokens: audio, and PDFs that the models of some endpoints do not
+ * read. Nothing in the request asks for their parsing, unless it has a plugin that says by which engine.
  */
-export function parsedFiles(
+export function chargedMedia(
   { turns }: Pick<GenerationRequest, 'turns'>,
   { plugins }: Record<string, unknown>,
   capabilities: readonly Capabilities[],
 ): RequestedClass[] {
-  if (capabilities.every(({ input }) => input === undefined || input.includes('file'))) return []
-  if (objectsOf(plugins).some((plugin) => plugin.id === 'file-parser')) return []
-  const hasPdf = someElement(turns, ({ parts }) => parts.some(isPdf))
-  return hasPdf ? [{ member: 'tool', value: 'plugin file-parser', param: 'messages' }] : []
+  const media: RequestedClass[] = []
+  if (someElement(turns, hasAudio)) media.push({ member: 'tool', value: 'audio', param: 'messages' })
+  const readsFiles = capabilities.every(({ input }) => input === undefined || input.includes('file'))
+  const hasParser = objectsOf(plugins).some((plugin) => plugin.id === 'file-parser')
+  if (!readsFiles && !hasParser && someElement(turns, hasPdf))
+    media.push({ member: 'tool', value: 'plugin file-parser', param: 'messages' })
+  return media
 }
 
-const isPdf = (part: GenerationRequest['turns'][number]['parts'][number]): boolean =>
-  part.type === 'file' && (part.source.type !== 'data' || part.source.mediaType === 'application/pdf')
+const hasAudio = ({ parts }: Turn): boolean => parts.some(({ type }) => type === 'audio')
+
+const hasPdf = ({ parts }: Turn): boolean =>
+  parts.some(
+    (part) => part.type === 'file' && (part.source.type !== 'data' || part.source.mediaType === 'application/pdf'),
+  )

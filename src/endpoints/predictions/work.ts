@@ -10,7 +10,7 @@ import { refusalOf } from '../../protocols/fields.ts'
 import { hostedTools, requestedImageModel, requestedSearch } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
-import { parsedFiles } from '../../protocols/plugins.ts'
+import { chargedMedia } from '../../protocols/plugins.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
 import type { RequestedClass } from '../../protocols/requested-output.ts'
 import { settingPath } from '../../protocols/request-paths.ts'
@@ -201,7 +201,7 @@ export function requestedClasses(
       settingPath(protocols[request.protocol].serve.paths, rawRequest.body, 'outputModalities'),
     ),
     ...requestedSearch(request, request.tools, forwarded !== undefined),
-    ...parsedFiles(
+    ...chargedMedia(
       request,
       rawRequest.body,
       endpoints.map(({ target }) => target.capabilities),
