@@ -23,6 +23,7 @@ providers:
   azure: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   xai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   google: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1beta", protocol: generateContent }
+  mistral: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   groq: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   openrouter: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   anthropic: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}" }
@@ -53,6 +54,8 @@ const pdf = [
   },
 ]
 
+const audio = [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } }] }]
+
 const CHARGED: [protocol: ConversationName, model: string, more: object, param: string][] = [
   ['responses', 'openai/m', { tools: [code] }, 'tools[0]'],
   ['responses', 'openai/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
@@ -76,6 +79,7 @@ const CHARGED: [protocol: ConversationName, model: string, more: object, param: 
     'tools[0]',
   ],
   ['chat.completions', 'openrouter/openai/o3-mini', { messages: pdf }, 'messages'],
+  ['chat.completions', 'mistral/voxtral-small-latest', { messages: audio }, 'messages'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }] }, 'tools[0]'],
   ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }, FUNCTION] }, 'tools[0]'],
   ['responses', 'azure/gpt-5', { tools: [{ type: 'web_search' }] }, 'tools[0]'],
@@ -113,6 +117,7 @@ const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
   ['chat.completions', 'openrouter/own', parsing('cloudflare-ai')],
   ['chat.completions', 'openrouter/openai/o3-mini', { messages: pdf, ...parsing('cloudflare-ai') }],
   ['chat.completions', ROUTED, { messages: pdf }],
+  ['chat.completions', 'openai/gpt-audio', { messages: audio }],
   ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web-fetch', enabled: false }] }],
   ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web', engine: 'exa' }] }],
   ['chat.completions', GPT_6, { plugins: [{ id: 'web', engine: 'native' }] }],
