@@ -6,7 +6,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { storeOf } from '../stores.ts'
 import { ask, failureOf } from './asking.ts'
 
-/** What images of the tool `image_generation` cost: the tokens of its image model, which responses report apart. */
+/** The cost of images of the tool `image_generation`: tokens of its image model, which responses report apart. */
 
 /** A request with one image drew one. */
 const DRAWN = {

@@ -3,7 +3,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { storeOf } from '../stores.ts'
 import { ask } from './asking.ts'
 
-/** What searches of OpenAI's older and newer tool cost. */
+/** The cost of searches of OpenAI's older and newer tool. */
 
 const provider = Bun.serve({
   port: 0,

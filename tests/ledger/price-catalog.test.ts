@@ -169,7 +169,7 @@ const AUDIO: [name: RegExp, input: number, output?: number][] = [
   [/^openrouter\/google\/gemini-3\.1-flash-lite/, 0.5],
 ]
 
-/** What audio costs beyond the text that the source takes it for. */
+/** The cost of audio beyond the text that the source takes it for. */
 function leftOutAudio(model: string, usage: Usage, known: ModelPrice): number {
   const { input_mtok: text, output_mtok: completion, cache_read_mtok: cache } = known
   const [, input, output] = AUDIO.find(([name]) => name.test(model)) ?? []

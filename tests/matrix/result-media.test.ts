@@ -93,7 +93,7 @@ const RESULTS = {
   },
 }
 
-/** What a Google model that takes media in results is sent for the result, and the losses. */
+/** The result as a Google model that takes media in results is sent it, and the losses. */
 function toGoogle(
   client: keyof typeof RESULTS,
   part: object,

@@ -93,7 +93,7 @@ test('a stop sequence of whitespace only, which messages providers refuse, ends 
   expect(written('messages', ofChat, TARGET).body.stop_sequences).toEqual(STOPS.slice(0, 5))
 })
 
-/** How a client of each protocol with stop sequences writes them. */
+/** The setting in which a client of each protocol with stop sequences writes them. */
 const WRITTEN: Partial<Record<ConversationName, [path: string, write: (stops: string[]) => Json]>> = {
   'chat.completions': ['stop', (stop) => ({ stop })],
   messages: ['stop_sequences', (stops) => ({ stop_sequences: stops })],

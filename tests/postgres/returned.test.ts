@@ -26,7 +26,7 @@ let direct: PostgresClient
 let proxy: Proxy
 let store: PostgresStore
 let funds: AccountFunds
-/** Of one test, and the id of its key. */
+/** The account of one test, and the id of its key. */
 let account: string
 beforeAll(async () => {
   const url = await databaseFor('returned', () => isUsed)

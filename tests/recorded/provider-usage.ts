@@ -146,8 +146,8 @@ function geminiUsage(chunks: Any[]): Usage | undefined {
   const tools = beyond === thoughts ? 0 : (usage.toolUsePromptTokenCount ?? 0)
   const isInside = thoughts > 0 && beyond === tools
   const cached: number = usage.cachedContentTokenCount ?? 0
-  const heard = of(usage.cacheTokensDetails, 'AUDIO')
-  const audio = Math.max(0, of(usage.promptTokensDetails, 'AUDIO') - heard)
+  const cachedAudio = of(usage.cacheTokensDetails, 'AUDIO')
+  const audio = Math.max(0, of(usage.promptTokensDetails, 'AUDIO') - cachedAudio)
   const seen = Math.max(0, of(usage.promptTokensDetails, 'IMAGE') - of(usage.cacheTokensDetails, 'IMAGE'))
   const [spoken, drawn] = [of(usage.candidatesTokensDetails, 'AUDIO'), of(usage.candidatesTokensDetails, 'IMAGE')]
   // Google charges each query once, and none without text.
@@ -155,8 +155,8 @@ function geminiUsage(chunks: Any[]): Usage | undefined {
   if (promptTokenCount === 0) return undefined
   return usageOf({
     inputTokens: promptTokenCount + tools - cached - audio - seen,
-    cacheReadTokens: cached - heard,
-    cacheReadAudioTokens: heard,
+    cacheReadTokens: cached - cachedAudio,
+    cacheReadAudioTokens: cachedAudio,
     inputAudioTokens: audio,
     inputImageTokens: seen,
     outputTokens: candidatesTokenCount - (isInside ? thoughts : 0) - spoken - drawn,
