@@ -10,8 +10,8 @@ import { accountOf } from '../store/account.ts'
 
 /**
  * Rolling upgrades: processes of two versions over one database. The tables of each version are kept in `tables/`, and
- * made from there as that version made them. As long as there is only one version, the next one is simulated: it adds a
- * column to every table, and its number to `schema_versions`. The process that writes meanwhile is one of this version.
+ * made from there as that version made them. The next version is simulated: it adds a column to every table, and its
+ * number to `schema_versions`. The process that writes meanwhile is one of this version.
  */
 
 let server: PostgresServer

@@ -11,11 +11,8 @@ const TABLES = `
     response text NOT NULL,
     upstream text,
     bytes bigint NOT NULL,
-    -- Its provider worked on it after the request, or does so still.
-    is_background boolean NOT NULL DEFAULT false,
     UNIQUE (account_id, id)
   );
-  CREATE INDEX responses_in_background ON responses (id) WHERE is_background;
   CREATE INDEX responses_by_expiry ON responses (expires_at);
 
   CREATE TABLE response_items (

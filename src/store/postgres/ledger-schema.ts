@@ -1,7 +1,7 @@
-import { USAGE_COLUMNS } from '../usage-columns.ts'
 import { accountTrigger } from './account-changes.ts'
+import { FIRST_BUCKETS } from './added-columns.ts'
 
-const BUCKETS = USAGE_COLUMNS.map((column) => `${column} bigint NOT NULL,`).join('\n    ')
+const BUCKETS = FIRST_BUCKETS.map((column) => `${column} bigint NOT NULL,`).join('\n    ')
 
 /** Rows that change often keep free space in their pages, so that a new version of a row needs no index entry. */
 const OFTEN_CHANGED = 'WITH (fillfactor = 60)'

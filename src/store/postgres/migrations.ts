@@ -3,6 +3,7 @@ import { BLOBS } from './blob-table.ts'
 import { BODIES } from './body-tables.ts'
 import { CARRIED } from './carried-tables.ts'
 import { ACTIVITIES } from './activity-table.ts'
+import { ADDED_COLUMNS } from './added-columns.ts'
 import { type Address, PostgresClient, type Queries } from './client.ts'
 import { CLAIMS } from './idempotency-claims.ts'
 import { KEPT } from './kept-schema.ts'
@@ -47,6 +48,7 @@ export const MIGRATIONS: readonly Step[] = [
     ].join(''),
     oldest: 1,
   },
+  { sql: ADDED_COLUMNS, oldest: 1 },
 ]
 
 /** The advisory lock of migrations, any constant. */

@@ -225,11 +225,8 @@
     response text NOT NULL,
     upstream text,
     bytes bigint NOT NULL,
-    -- Its provider worked on it after the request, or does so still.
-    is_background boolean NOT NULL DEFAULT false,
     UNIQUE (account_id, id)
   );
-  CREATE INDEX responses_in_background ON responses (id) WHERE is_background;
   CREATE INDEX responses_by_expiry ON responses (expires_at);
 
   CREATE TABLE response_items (
@@ -478,13 +475,6 @@
     output_image_tokens bigint NOT NULL,
     web_searches bigint NOT NULL,
     images bigint NOT NULL,
-    input_image_tokens bigint NOT NULL,
-    cache_read_audio_tokens bigint NOT NULL,
-    output_video_tokens bigint NOT NULL,
-    image_tool_input_tokens bigint NOT NULL,
-    image_tool_input_image_tokens bigint NOT NULL,
-    image_tool_output_tokens bigint NOT NULL,
-    image_tool_output_image_tokens bigint NOT NULL,
     price bigint,
     held bigint NOT NULL CHECK (held >= 0),
     bill bigint NOT NULL CHECK (bill >= 0),
@@ -622,13 +612,6 @@
     output_image_tokens bigint NOT NULL,
     web_searches bigint NOT NULL,
     images bigint NOT NULL,
-    input_image_tokens bigint NOT NULL,
-    cache_read_audio_tokens bigint NOT NULL,
-    output_video_tokens bigint NOT NULL,
-    image_tool_input_tokens bigint NOT NULL,
-    image_tool_input_image_tokens bigint NOT NULL,
-    image_tool_output_tokens bigint NOT NULL,
-    image_tool_output_image_tokens bigint NOT NULL,
     bill bigint NOT NULL,
     listed bigint NOT NULL,
     flows bigint NOT NULL,
