@@ -183,9 +183,9 @@ function requestedSearchRate(
 }
 
 /** The tool that a model of these endpoints has its provider draw with; undefined where it is not requested. */
-function requestedImageTool(
-  prices: Prices,
-  endpoints: GenerationTerms['endpoints'],
+export function requestedImageTool(
+  prices: Pick<Prices, 'named'>,
+  endpoints: readonly Pick<Endpoint | PredictionEndpoint, 'protocol' | 'target'>[],
   classes: readonly RequestedClass[],
 ): ImageTool | undefined {
   const requested = classes.find(({ member }) => member === 'image')

@@ -10,6 +10,7 @@ beforeAll(async () => {
     config: `
 providers:
   acme: { protocol: messages, baseUrl: 'http://127.0.0.1:9/v1', apiKey: canary-provider-key }
+  openai: { apiKey: k }
 models:
   large:
     endpoints: [{ provider: acme, model: big }]
@@ -55,6 +56,21 @@ test('a request is shown as its provider would get it, with losses and hold, and
   // 100 output tokens at 15 USD per million, and what the text may be at 3.
   expect(Number(hold)).toBeGreaterThan(0.0015)
   expect(Number(hold)).toBeLessThan(0.005)
+})
+
+test('the hold includes what the image tool may draw, at the price of its model', async () => {
+  const drawing = {
+    model: 'openai/gpt-5',
+    input: 'Draw',
+    max_output_tokens: 100,
+    tools: [{ type: 'image_generation' }],
+  }
+  const response = await ask(owner, JSON.stringify({ protocol: 'responses', body: drawing }))
+  const { hold_usd: hold } = (await response.json()) as ExplainAnswer
+  // Four images of 7,865 tokens at 40 USD per million, and as many seen at 10.
+  const images = (4 * 7_865 * 50) / 1e6
+  expect(Number(hold)).toBeGreaterThan(images)
+  expect(Number(hold)).toBeLessThan(images + 0.2)
 })
 
 test('an unchanged request keeps the spelling of its numbers', async () => {

@@ -2,9 +2,11 @@ import type { AppContext } from '../../context.ts'
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
 import { parseExact } from '../../json/exact.ts'
-import { modelLimitOf } from '../../ledger/admission.ts'
+import { modelLimitOf, requestedImageTool } from '../../ledger/admission.ts'
 import { worstCase } from '../../ledger/estimate.ts'
+import { withImageTool } from '../../ledger/image-tool.ts'
 import { rateWorst } from '../../ledger/rating.ts'
+import { requestedImageModel } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { explainedRequest, explainRequest, type Explanation } from '../../providers/explain.ts'
 import { answer, usd } from './answer.ts'
@@ -34,9 +36,11 @@ export async function explain(app: AppContext, inbound: ManagementRequest): Prom
     modelLimitOf(candidates),
     candidates.map(({ target }) => target.capabilities),
   )
+  const classes = requestedImageModel(request, candidates, () => '')
+  const images = requestedImageTool(app.prices, candidates, classes) ?? {}
   const answered: ExplainAnswer = {
     ...explained,
-    hold_usd: price === undefined ? null : usd(rateWorst(worst, price, 0).bill),
+    hold_usd: price === undefined ? null : usd(rateWorst(worst, withImageTool(price, images), 0).bill),
     as_named: asNamed,
   }
   return answer(answered)
