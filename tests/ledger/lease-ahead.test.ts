@@ -2,7 +2,7 @@ import { expect } from 'bun:test'
 import { standingStill } from '../../src/accounts/clock.ts'
 import { Budgets } from '../../src/accounts/budget.ts'
 import { LeaseLane } from '../../src/ledger/lease-lane.ts'
-import { Leases } from '../../src/ledger/leases.ts'
+import { Leases, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { Wallet } from '../../src/ledger/wallet.ts'
 import { once } from '../stores.ts'
@@ -69,5 +69,23 @@ once('a response for which the store leases nothing does not ask again for a sec
   expect(grow()).toBe(true)
   while (grow()) await new Promise((resolve) => setImmediate(resolve))
   expect(asked()).toBe(1)
+  leases.stop()
+})
+
+once('nothing is reserved, and none waits, while the store does not say that this process is alive', async () => {
+  let confirmations = 0
+  const confirm = async (): Promise<boolean> => ++confirmations > 1
+  const leases = new Leases({
+    store: { isAlive: false, onReclaim: () => {}, confirm } as never,
+    clock: { now: Date.now, elapsed: standingStill },
+    wallet: () => new Wallet(0n),
+    quota: (() => undefined) as never,
+    budgets: () => new Budgets([], standingStill, true),
+    isWritable: () => true,
+  })
+  const request = { id: '1', accountId: 'a', kind: 'pay-as-you-go' } as ReservationRequest
+  const reserving = whenLeased(() => leases.check(request, { amount: 0n, flows: 0n, budgeted: 0n }))
+  expect(await reserving.catch(String)).toContain('PostgreSQL does not answer')
+  expect(confirmations).toBe(1)
   leases.stop()
 })
