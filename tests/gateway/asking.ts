@@ -1,9 +1,9 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import { TALKS } from './scripted.ts'
+import { RESPONSE_PIECES } from './scripted.ts'
 
 /** Requests to any model in the four protocols. */
 
-export const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
+export const PROTOCOLS = Object.keys(RESPONSE_PIECES) as ConversationName[]
 
 export type Asking = {
   url: string

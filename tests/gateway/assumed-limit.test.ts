@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { COUNTED, framed, TALKS } from './scripted.ts'
+import { COUNTED, framed, RESPONSE_PIECES } from './scripted.ts'
 
 /** Requests without an output limit to a provider that requires one, for models whose own is not known. */
 
@@ -26,9 +26,9 @@ const provider = Bun.serve({
     if (limit > most) return refusal(`max_tokens: ${limit} > ${most}, which is the maximum allowed for ${model}`)
     if (thinking !== undefined && thinking.budget_tokens >= limit)
       return refusal('`max_tokens` must be greater than `thinking.budget_tokens`')
-    const talk = TALKS.messages
-    if (stream !== true) return Response.json(talk.whole(COUNTED))
-    const frames = [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]
+    const pieces = RESPONSE_PIECES.messages
+    if (stream !== true) return Response.json(pieces.whole(COUNTED))
+    const frames = [...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)]
     return new Response(framed(frames), { headers: { 'content-type': 'text/event-stream' } })
   },
 })

@@ -12,7 +12,7 @@ import type { Store } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
-import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
+import { COUNTED, framed, protocolOf, RESPONSE_PIECES } from './scripted.ts'
 import { storeOf } from '../stores.ts'
 
 /**
@@ -40,8 +40,8 @@ const WRONG: unknown[] = [null, 5, 'x', [], {}, true, [null], -1, 1e308]
 type Broken = { protocol: ConversationName; stream: boolean; path: Path; by: unknown }
 
 const original = (protocol: ConversationName, stream: boolean): unknown => {
-  const talk = TALKS[protocol]
-  return stream ? [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)] : talk.whole(COUNTED)
+  const pieces = RESPONSE_PIECES[protocol]
+  return stream ? [...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)] : pieces.whole(COUNTED)
 }
 
 /** One case per value, with the wrong values in turn. */
@@ -178,9 +178,9 @@ test('the record of a large response that cannot be read says why', async () => 
 /** The bytes of a complete stream. */
 function source(): { read(): Promise<Uint8Array | undefined>; cancel(): void; cancelled: boolean } {
   const pieces = [
-    ...TALKS['chat.completions'].begin(COUNTED),
-    ...TALKS['chat.completions'].end(COUNTED),
-    ...TALKS['chat.completions'].last(COUNTED),
+    ...RESPONSE_PIECES['chat.completions'].begin(COUNTED),
+    ...RESPONSE_PIECES['chat.completions'].end(COUNTED),
+    ...RESPONSE_PIECES['chat.completions'].last(COUNTED),
   ].map((frame) => Buffer.from(framed([frame])))
   return {
     read: async () => pieces.shift(),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
-import { COUNTED, framed, TALKS } from './scripted.ts'
+import { COUNTED, framed, RESPONSE_PIECES } from './scripted.ts'
 
 /** Responses and records say what happened, and agree with each other. */
 
@@ -98,8 +98,8 @@ test('a refusal has one finish reason in response and record', async () => {
 })
 
 test('a translated message stream begins with an estimate of its prompt, which is not charged', async () => {
-  const talk = TALKS['chat.completions']
-  scripted = [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)].filter(
+  const pieces = RESPONSE_PIECES['chat.completions']
+  scripted = [...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)].filter(
     (frame): frame is Json => typeof frame === 'object',
   )
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'A'.repeat(40_000) } }
@@ -116,7 +116,9 @@ test('a translated message stream begins with an estimate of its prompt, which i
   expect(frames.find(({ type }) => type === 'message_delta')!.usage.input_tokens).toBe(COUNTED.prompt)
   expect((await recordOf(response)).nativeTokens.prompt_tokens).toBe(COUNTED.prompt)
   // The provider's own stream is passed on.
-  scripted = TALKS.messages.begin(COUNTED).concat(TALKS.messages.end(COUNTED), TALKS.messages.last(COUNTED) as object[])
+  scripted = RESPONSE_PIECES.messages
+    .begin(COUNTED)
+    .concat(RESPONSE_PIECES.messages.end(COUNTED), RESPONSE_PIECES.messages.last(COUNTED) as object[])
   const own = await (await send('/v1/messages', { ...body, model: 'messages/m' })).text()
   expect(own).toContain(`"input_tokens":${COUNTED.prompt}`)
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { wrapSignature } from '../../src/generation/signature.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { COUNTED, TALKS } from './scripted.ts'
+import { COUNTED, RESPONSE_PIECES } from './scripted.ts'
 
 /** Counts of tokens at a provider of the client's protocol: it is sent what a generation would send it. */
 
@@ -22,7 +22,9 @@ const provider = Bun.serve({
     calls.push({ path, body: (await request.json()) as Body })
     const name = path.includes('/messages') ? 'messages' : path.includes('/responses') ? 'responses' : 'generateContent'
     const [protocol, count] = COUNTS[name]!
-    return Response.json(/count_tokens|input_tokens|:countTokens/.test(path) ? count : TALKS[protocol].whole(COUNTED))
+    return Response.json(
+      /count_tokens|input_tokens|:countTokens/.test(path) ? count : RESPONSE_PIECES[protocol].whole(COUNTED),
+    )
   },
 })
 

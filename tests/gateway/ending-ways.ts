@@ -6,7 +6,8 @@ import type { Store } from '../../src/store/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import type { RawServer } from '../transport/raw-server.ts'
-import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
+import { PROTOCOLS } from './asking.ts'
+import { COUNTED, RESPONSE_PIECES, scriptedProvider, TEXT, type Script } from './scripted.ts'
 import { ON_POSTGRES, storeOf } from '../stores.ts'
 
 /**
@@ -14,7 +15,6 @@ import { ON_POSTGRES, storeOf } from '../stores.ts'
  * streamed and not.
  */
 
-const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 export const PROVIDER: Record<ConversationName, string> = {
   'chat.completions': 'up-chat',
   responses: 'up-responses',
@@ -133,7 +133,7 @@ export const NOTHING = { prompt: 0, completion: 0 }
 
 /** The usage of a stream that broke off: as far as the provider had reported it, the rest as Sluice counts it. */
 export const receivedUsage = ({ provider }: Way, completion = RECEIVED): typeof COUNTED => ({
-  prompt: TALKS[provider].early?.prompt ?? INPUT,
+  prompt: RESPONSE_PIECES[provider].early?.prompt ?? INPUT,
   completion,
 })
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
-import { COUNTED, TALKS, type Script } from './scripted.ts'
+import { COUNTED, RESPONSE_PIECES, type Script } from './scripted.ts'
 import {
   ask,
   expectEnding,
@@ -66,7 +66,7 @@ describe('generations whose client left, with a provider that is cancelled then'
   // The provider has reported its usage, but not the end that makes it final.
   test.each(streamedWays)('a client that leaves before the last frame is recorded: %s', (_, way) =>
     leaves(way, 'silent-at-last', 'three', {
-      usage: receivedUsage(way, TALKS[way.provider].early === undefined ? RECEIVED : COUNTED.completion),
+      usage: receivedUsage(way, RESPONSE_PIECES[way.provider].early === undefined ? RECEIVED : COUNTED.completion),
       estimated: true,
     }),
   )

@@ -5,7 +5,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { rawServer, type RawServer } from '../transport/raw-server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
-import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
+import { COUNTED, framed, protocolOf, RESPONSE_PIECES } from './scripted.ts'
 
 /** Provider responses at the limits of what can be parsed and of what HTTP knows. */
 
@@ -50,7 +50,7 @@ test.each(ROUTES)('%s on %s: a status outside of HTTP is a 502', async (client, 
   for (const status of [600, 999]) {
     respond = (protocol) => ({
       head: { status, type: 'application/json' },
-      text: JSON.stringify(TALKS[protocol].failure),
+      text: JSON.stringify(RESPONSE_PIECES[protocol].failure),
     })
     for (const stream of [false, true]) {
       const response = await askFor(client, upstream, stream)
@@ -64,7 +64,7 @@ test.each(ROUTES)('%s on %s: a response that is nested too deeply is a 502', asy
   using logged = spyOn(log, 'error')
   for (const place of ['text', 'member'] as const)
     for (const stream of [false, true]) {
-      respond = (protocol) => ({ head: JSON_200, text: deep(TALKS[protocol].whole(COUNTED), place) })
+      respond = (protocol) => ({ head: JSON_200, text: deep(RESPONSE_PIECES[protocol].whole(COUNTED), place) })
       const response = await askFor(client, upstream, stream)
       expect([place, stream, response.status, await response.text()]).toEqual([
         place,
@@ -90,8 +90,8 @@ test.each(ROUTES)('%s on %s: a frame that is nested too deeply is no error of Sl
   using logged = spyOn(log, 'error')
   for (const place of ['text', 'member'] as const) {
     respond = (protocol) => {
-      const talk = TALKS[protocol]
-      const [first, ...rest] = [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]
+      const pieces = RESPONSE_PIECES[protocol]
+      const [first, ...rest] = [...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)]
       const nested = rest.map((frame) =>
         typeof frame === 'string'
           ? framed([frame])

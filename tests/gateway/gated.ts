@@ -1,5 +1,5 @@
 import { PROTOCOLS } from './asking.ts'
-import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
+import { COUNTED, framed, protocolOf, RESPONSE_PIECES } from './scripted.ts'
 
 /** A provider with all four protocols that sends the beginning of each answer at once, and its end when allowed. */
 export type Gated = {
@@ -23,19 +23,19 @@ export function gatedProvider(): Gated {
       // A server of other tests may still ask for a prediction at a port that was its provider's.
       if (request.method !== 'POST') return new Response(null, { status: 404 })
       const { pathname } = new URL(request.url)
-      const talk = TALKS[protocolOf(pathname)]
+      const pieces = RESPONSE_PIECES[protocolOf(pathname)]
       const { stream } = (await request.json()) as { stream?: boolean }
       const { promise } = gate
       gated.begun++
       if (stream !== true && !pathname.includes(':stream')) {
         await promise
-        return Response.json(talk.whole(COUNTED))
+        return Response.json(pieces.whole(COUNTED))
       }
       const body = new ReadableStream<string>({
         async start(controller) {
-          controller.enqueue(framed(talk.begin(COUNTED)))
+          controller.enqueue(framed(pieces.begin(COUNTED)))
           await promise
-          controller.enqueue(framed([...talk.end(COUNTED), ...talk.last(COUNTED)]))
+          controller.enqueue(framed([...pieces.end(COUNTED), ...pieces.last(COUNTED)]))
           controller.close()
         },
       })

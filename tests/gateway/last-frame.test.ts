@@ -13,7 +13,7 @@ import { Relay } from '../../src/pipeline/relay.ts'
  * could be complete without a record.
  */
 
-type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
+type StreamPieces = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
 
 const chatChunk = (delta: object, finish: string | null): object => ({
   id: 'c',
@@ -31,7 +31,7 @@ const response = (status: string): object => ({
   output: [],
 })
 
-const TALKS: Record<ConversationName, Talk> = {
+const STREAMS: Record<ConversationName, StreamPieces> = {
   'chat.completions': {
     frames: [
       chatChunk({ role: 'assistant', content: 'one' }, null),
@@ -172,42 +172,42 @@ async function sentBefore(
   return { before, after }
 }
 
-const names = Object.keys(TALKS) as ConversationName[]
+const names = Object.keys(STREAMS) as ConversationName[]
 const pairs = names.flatMap((provider) => names.map((client) => [provider, client] as const))
 
 describe('the last frame', () => {
   test.each(pairs)(
     'the last frame of %s to a client of %s leaves after the generation is closed',
     async (provider, client) => {
-      const { before, after } = await sentBefore(provider, client, TALKS[provider].frames)
+      const { before, after } = await sentBefore(provider, client, STREAMS[provider].frames)
       expect(before.join('')).toContain('one')
-      expect(before.join('')).not.toMatch(TALKS[client].last)
-      expect(after).toMatch(TALKS[client].last)
+      expect(before.join('')).not.toMatch(STREAMS[client].last)
+      expect(after).toMatch(STREAMS[client].last)
     },
   )
 
   test.each(pairs)(
     'the error frame of %s to a client of %s leaves after the generation is closed',
     async (provider, client) => {
-      const { before, after } = await sentBefore(provider, client, TALKS[provider].failing)
-      expect(before.join('')).not.toMatch(TALKS[client].failed)
-      expect(after).toMatch(TALKS[client].failed)
+      const { before, after } = await sentBefore(provider, client, STREAMS[provider].failing)
+      expect(before.join('')).not.toMatch(STREAMS[client].failed)
+      expect(after).toMatch(STREAMS[client].failed)
     },
   )
 })
 
 describe('all other frames', () => {
   test.each(names)('frames of %s are passed on at once', async (name) => {
-    const { before } = await sentBefore(name, name, TALKS[name].frames)
+    const { before } = await sentBefore(name, name, STREAMS[name].frames)
     // The last frame waits for the close. In a stream without a terminal frame the last but one leaves with the end.
-    expect(before.length).toBe(name === 'generateContent' ? 2 : TALKS[name].frames.length - 1)
+    expect(before.length).toBe(name === 'generateContent' ? 2 : STREAMS[name].frames.length - 1)
   })
 
   test('a frame that is not for the client does not release the last frame', async () => {
-    const { before, after } = await sentBefore('generateContent', 'generateContent', TALKS.generateContent.frames, [
+    const { before, after } = await sentBefore('generateContent', 'generateContent', STREAMS.generateContent.frames, [
       'data: [DONE]\n\n',
     ])
-    expect(before.join('')).not.toMatch(TALKS.generateContent.last)
-    expect(after).toMatch(TALKS.generateContent.last)
+    expect(before.join('')).not.toMatch(STREAMS.generateContent.last)
+    expect(after).toMatch(STREAMS.generateContent.last)
   })
 })

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { rawServer, until, type RawServer } from '../transport/raw-server.ts'
-import { TALKS } from './scripted.ts'
+import { PROTOCOLS } from './asking.ts'
+import { RESPONSE_PIECES } from './scripted.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 
 /** Answers in one piece whose output limit is more than the account can pay for. */
 
-const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 /** Clients of each protocol reach their own and one that is translated to. */
 const OTHER: Record<ConversationName, ConversationName> = {
   'chat.completions': 'messages',
@@ -21,7 +21,7 @@ let gateway: Gateway
 beforeAll(async () => {
   provider = rawServer((socket, request) => {
     const protocol = PROTOCOLS.find((one) => request.includes(`"up-${one}"`) || request.includes(`/up-${one}:`))!
-    const body = JSON.stringify(TALKS[protocol].whole({ prompt: 10, completion: 5 }))
+    const body = JSON.stringify(RESPONSE_PIECES[protocol].whole({ prompt: 10, completion: 5 }))
     const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n'
     socket.end(`${head}content-length: ${body.length}\r\n\r\n${body}`)
   })

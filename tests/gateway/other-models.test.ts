@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, failureOf } from './asking.ts'
-import { TALKS } from './scripted.ts'
+import { RESPONSE_PIECES } from './scripted.ts'
 
 /** Other models that a request has its provider use, at a running gateway. */
 
@@ -13,7 +13,7 @@ const provider = Bun.serve({
   async fetch(request) {
     bodies.push((await request.json()) as Record<string, unknown>)
     const protocol = new URL(request.url).pathname.endsWith('/messages') ? 'messages' : 'chat.completions'
-    return Response.json(TALKS[protocol].whole({ prompt: 10, completion: 10 }))
+    return Response.json(RESPONSE_PIECES[protocol].whole({ prompt: 10, completion: 10 }))
   },
 })
 

@@ -18,8 +18,8 @@ const IMPOSSIBLE: Count = { prompt: -5, completion: 1e308 }
 const countOf = (script: Script): Count | undefined =>
   script === 'unmetered' || script === 'in-one-piece' ? undefined : script === 'impossible' ? IMPOSSIBLE : COUNTED
 
-/** Pieces of one answer in one protocol. */
-type Talk = {
+/** One response in one protocol, in pieces. */
+type ResponsePieces = {
   /** The usage that a stream reports before its end. */
   early?: Partial<Count>
   begin(count: Count | undefined): object[]
@@ -87,7 +87,7 @@ const candidate = (text: string, more: object = {}): object => ({
   candidates: [{ content: { role: 'model', parts: [{ text }] }, index: 0, ...more }],
 })
 
-export const TALKS: Record<ConversationName, Talk> = {
+export const RESPONSE_PIECES: Record<ConversationName, ResponsePieces> = {
   'chat.completions': {
     begin: () => [chunk({ role: 'assistant', content: 'one' }, null), chunk({ content: ' two three' }, null)],
     end: () => [chunk({}, 'stop')],
@@ -218,11 +218,11 @@ const head = (status: number, type: string): string =>
 const END = '0\r\n\r\n'
 
 /** The bytes of a stream, and what happens to its connection afterwards. */
-function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
+function streamed(pieces: ResponsePieces, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
   const count = countOf(script)
-  const begin = framed(talk.begin(count)),
-    end = framed(talk.end(count)),
-    last = framed(talk.last(count))
+  const begin = framed(pieces.begin(count)),
+    end = framed(pieces.end(count)),
+    last = framed(pieces.last(count))
   switch (script) {
     case 'silent-after-head':
       return { text: ': thinking\n\n', then: 'wait' }
@@ -235,11 +235,11 @@ function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wa
     case 'half':
       return { text: begin, then: 'end' }
     case 'fails':
-      return { text: begin + framed([talk.failure]), then: 'end' }
+      return { text: begin + framed([pieces.failure]), then: 'end' }
     case 'garbage':
       return { text: 'data: {"choices":[{"del\n\ndata: <html>\n\n', then: 'end' }
     case 'counts-twice':
-      return { text: begin + framed([talk.also({ prompt: 4, completion: 1 })]) + end + last, then: 'end' }
+      return { text: begin + framed([pieces.also({ prompt: 4, completion: 1 })]) + end + last, then: 'end' }
     case 'goes-on':
       return {
         text:
@@ -247,9 +247,9 @@ function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wa
           end +
           last +
           framed([
-            ...talk.begin(COUNTED),
-            ...talk.end({ prompt: 900, completion: 900 }),
-            ...talk.last({ prompt: 900, completion: 900 }),
+            ...pieces.begin(COUNTED),
+            ...pieces.end({ prompt: 900, completion: 900 }),
+            ...pieces.last({ prompt: 900, completion: 900 }),
           ]),
         then: 'end',
       }
@@ -259,8 +259,8 @@ function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wa
 }
 
 /** A response that is not streamed, complete or cut. */
-function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
-  const text = JSON.stringify(talk.whole(countOf(script)))
+function whole(pieces: ResponsePieces, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
+  const text = JSON.stringify(pieces.whole(countOf(script)))
   const half = text.slice(0, text.length / 2)
   switch (script) {
     case 'silent-after-head':
@@ -272,7 +272,7 @@ function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait'
     case 'half':
       return { text: half, then: 'end' }
     case 'fails':
-      return { text: JSON.stringify(talk.failure), then: 'end' }
+      return { text: JSON.stringify(pieces.failure), then: 'end' }
     case 'garbage':
       return { text: '<html>Bad gateway</html>', then: 'end' }
     default:
@@ -297,14 +297,14 @@ export function scriptedProvider(): RawServer {
       stream?: boolean
     }
     const script = (/models\/([^:]+):/.exec(path)?.[1] ?? body.model) as Script
-    const talk = TALKS[protocolOf(path)]
+    const pieces = RESPONSE_PIECES[protocolOf(path)]
     if (script === 'silent') return
     if (script === 'resets') return void socket.terminate()
     const refused = /^refuses-(\d+)$/.exec(script)?.[1]
     if (refused !== undefined)
-      return void socket.write(head(Number(refused), 'application/json') + piece(JSON.stringify(talk.failure)) + END)
+      return void socket.write(head(Number(refused), 'application/json') + piece(JSON.stringify(pieces.failure)) + END)
     const stream = (body.stream === true || path.includes(':stream')) && script !== 'in-one-piece'
-    const { text, then } = stream ? streamed(talk, script) : whole(talk, script)
+    const { text, then } = stream ? streamed(pieces, script) : whole(pieces, script)
     socket.write(
       head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + (then === 'end' ? END : ''),
     )

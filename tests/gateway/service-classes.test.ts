@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, failureOf, PROTOCOLS } from './asking.ts'
-import { TALKS } from './scripted.ts'
+import { RESPONSE_PIECES } from './scripted.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { storeOf } from '../stores.ts'
 
@@ -28,7 +28,7 @@ const provider = Bun.serve({
       } as Record<string, ConversationName>
     )[pathname]!
     upstream.bodies.push((await request.json()) as Record<string, unknown>)
-    const whole = TALKS[protocol].whole(COUNTED) as { usage: object; usageMetadata: object }
+    const whole = RESPONSE_PIECES[protocol].whole(COUNTED) as { usage: object; usageMetadata: object }
     return Response.json(
       protocol === 'messages'
         ? { ...whole, usage: withClass(whole.usage, 'service_tier') }

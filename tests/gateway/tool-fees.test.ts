@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, failureOf } from './asking.ts'
-import { protocolOf, TALKS } from './scripted.ts'
+import { protocolOf, RESPONSE_PIECES } from './scripted.ts'
 
 /** Tools that providers run for fees which their responses do not report. */
 
@@ -12,7 +12,9 @@ const provider = Bun.serve({
   hostname: '127.0.0.1',
   async fetch(request) {
     bodies.push((await request.json()) as Record<string, unknown>)
-    return Response.json(TALKS[protocolOf(new URL(request.url).pathname)].whole({ prompt: 10, completion: 10 }))
+    return Response.json(
+      RESPONSE_PIECES[protocolOf(new URL(request.url).pathname)].whole({ prompt: 10, completion: 10 }),
+    )
   },
 })
 

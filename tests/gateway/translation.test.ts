@@ -3,7 +3,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { LOSS_CODES } from '../../src/protocols/loss-codes.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
-import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
+import { COUNTED, framed, protocolOf, RESPONSE_PIECES } from './scripted.ts'
 
 /** Losses of a translation are reported in header, record and body, and are refused in strict mode. */
 
@@ -16,9 +16,9 @@ async function respond(request: Request): Promise<Response> {
   const protocol = protocolOf(pathname)
   const body = (await request.json()) as Record<string, unknown>
   requests.push({ protocol, body })
-  const talk = TALKS[protocol]
-  if (body.stream !== true && !pathname.includes(':stream')) return Response.json(talk.whole(COUNTED))
-  return new Response(framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]), {
+  const pieces = RESPONSE_PIECES[protocol]
+  if (body.stream !== true && !pathname.includes(':stream')) return Response.json(pieces.whole(COUNTED))
+  return new Response(framed([...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)]), {
     headers: { 'content-type': 'text/event-stream' },
   })
 }
@@ -215,7 +215,7 @@ describe('strict mode', () => {
 
 test('a loss found after the header of a stream was sent is recorded and not refused', async () => {
   const frames = [
-    ...TALKS.messages.begin(COUNTED),
+    ...RESPONSE_PIECES.messages.begin(COUNTED),
     { type: 'content_block_stop', index: 0 },
     { type: 'message_delta', delta: { stop_reason: 'stop_sequence', stop_sequence: 'X' }, usage: { output_tokens: 1 } },
     { type: 'message_stop' },

@@ -240,8 +240,8 @@ describe('health', () => {
 })
 
 describe('conversations', () => {
-  const at = (fixture: Fixture, endpoint: Endpoint): void => fixture.router.remember('talk', endpoint, 10_000)
-  const conversation = 'talk'
+  const at = (fixture: Fixture, endpoint: Endpoint): void => fixture.router.remember('c', endpoint, 10_000)
+  const conversation = 'c'
 
   test('a conversation stays where its prompt is cached, until that has expired', () => {
     const fixture = new Fixture()

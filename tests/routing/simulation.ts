@@ -198,15 +198,15 @@ export function simulate(policyOf: (world: World) => Policy, seed = 1): Totals {
     totals.failed++
   }
 
-  function* talk(number: number): Steps {
-    for (let talk = 0; ; talk++)
+  function* conversations(number: number): Steps {
+    for (let count = 0; ; count++)
       for (let turn = 1; turn <= TURNS; turn++) {
         yield -Math.log(1 - world.random()) * PAUSE_MS
-        queue.add(world.now, request({ conversation: `${number}-${talk}`, tokens: turn * TURN_TOKENS }))
+        queue.add(world.now, request({ conversation: `${number}-${count}`, tokens: turn * TURN_TOKENS }))
       }
   }
 
-  for (let number = 0; number < CONVERSATIONS; number++) queue.add(0, talk(number))
+  for (let number = 0; number < CONVERSATIONS; number++) queue.add(0, conversations(number))
   for (let next = queue.take(); next !== undefined && next.at < DURATION_MS; next = queue.take()) {
     world.now = next.at
     const { value } = next.steps.next()

@@ -18,10 +18,10 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop()
 })
 
-type Talk = { system: string; turns: string[] }
+type Conversation = { system: string; turns: string[] }
 
 /** A body with this conversation, whose turns alternate between user and assistant. */
-function bodyOf(protocol: ConversationName, { system, turns }: Talk): object {
+function bodyOf(protocol: ConversationName, { system, turns }: Conversation): object {
   const role = (index: number): string => (index % 2 === 0 ? 'user' : 'assistant')
   const messages = turns.map((content, index) => ({ role: role(index), content }))
   switch (protocol) {
@@ -42,8 +42,13 @@ function bodyOf(protocol: ConversationName, { system, turns }: Talk): object {
 const LIMITS = { elements: 100_000, depth: 100, parts: 10_000, tools: 1_000 }
 
 /** The identity of a request, read or left unread. */
-async function identityOf(protocol: ConversationName, talk: Talk, isRead: boolean, account = 'one'): Promise<string> {
-  const bytes = Buffer.from(JSON.stringify(bodyOf(protocol, talk)))
+async function identityOf(
+  protocol: ConversationName,
+  conversation: Conversation,
+  isRead: boolean,
+  account = 'one',
+): Promise<string> {
+  const bytes = Buffer.from(JSON.stringify(bodyOf(protocol, conversation)))
   const received = receivedBody(bytes, await scanBody(bytes, LIMITS), LIMITS)
   const fromPath = protocol === 'generateContent' ? { model: 'pool', stream: false } : undefined
   const rawRequest = rawRequestOf(received, new Headers(), fromPath)
@@ -57,8 +62,8 @@ async function identityOf(protocol: ConversationName, talk: Talk, isRead: boolea
   return conversationOf(account, context as unknown as RequestContext, undefined)!
 }
 
-const first: Talk = { system: 'Be brief. \\ "quoted", [bracket', turns: ['Hello, {you}'] }
-const later: Talk = { ...first, turns: [...first.turns, 'Hi', 'How are you?'] }
+const first: Conversation = { system: 'Be brief. \\ "quoted", [bracket', turns: ['Hello, {you}'] }
+const later: Conversation = { ...first, turns: [...first.turns, 'Hi', 'How are you?'] }
 
 describe('identity of a conversation', () => {
   for (const isRead of [true, false])
@@ -89,18 +94,23 @@ async function pool(): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
   return { gateway, upstreams }
 }
 
-const providerOf = async (gateway: Gateway, talk: Talk, more: object = {}, headers = {}): Promise<string | null> => {
+const providerOf = async (
+  gateway: Gateway,
+  conversation: Conversation,
+  more: object = {},
+  headers = {},
+): Promise<string | null> => {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}`, ...headers },
-    body: JSON.stringify({ ...bodyOf('chat.completions', talk), max_tokens: 50, ...more }),
+    body: JSON.stringify({ ...bodyOf('chat.completions', conversation), max_tokens: 50, ...more }),
   })
   await response.text()
   return response.headers.get('x-sluice-provider')
 }
 
 describe('a conversation', () => {
-  const grown = (turns: number): Talk => ({
+  const grown = (turns: number): Conversation => ({
     system: LONG,
     turns: Array.from({ length: 2 * turns + 1 }, (_, index) => `turn ${index}`),
   })
@@ -116,9 +126,9 @@ describe('a conversation', () => {
   })
 
   test.each([
-    ['prompt_cache_key', { prompt_cache_key: 'talk' }, {}],
-    ['session_id', { session_id: 'talk' }, {}],
-    ['x-session-id', {}, { 'x-session-id': 'talk' }],
+    ['prompt_cache_key', { prompt_cache_key: 'conversation' }, {}],
+    ['session_id', { session_id: 'conversation' }, {}],
+    ['x-session-id', {}, { 'x-session-id': 'conversation' }],
   ])('has the name that its client gives it: %s', async (_, more, headers) => {
     const { gateway } = await pool()
     const send = (turn: number) => providerOf(gateway, { system: `${turn} ${LONG}`, turns: ['x'] }, more, headers)

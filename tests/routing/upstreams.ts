@@ -1,5 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import { framed, protocolOf, TALKS, COUNTED } from '../gateway/scripted.ts'
+import { framed, protocolOf, RESPONSE_PIECES, COUNTED } from '../gateway/scripted.ts'
 import { rawServer, type RawSocket } from '../transport/raw-server.ts'
 
 /** The behaviour of an upstream at the moment. `slow`: the head comes late; `stalled`: it never comes. */
@@ -66,15 +66,15 @@ function answer(
   protocol: ConversationName,
   stream: boolean,
 ): void {
-  const talk = TALKS[protocol]
-  const refuse = (status: number, body: object = talk.failure): void => {
+  const pieces = RESPONSE_PIECES[protocol]
+  const refuse = (status: number, body: object = pieces.failure): void => {
     const wait = retryAfter === undefined ? '' : `retry-after: ${retryAfter}\r\n`
     socket.write(head(status, 'application/json', wait) + piece(JSON.stringify(body)) + END)
   }
   const respond = (): void => {
     const text = stream
-      ? framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)])
-      : JSON.stringify(talk.whole(COUNTED))
+      ? framed([...pieces.begin(COUNTED), ...pieces.end(COUNTED), ...pieces.last(COUNTED)])
+      : JSON.stringify(pieces.whole(COUNTED))
     socket.write(head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + END)
   }
   switch (behaviour) {
@@ -95,7 +95,7 @@ function answer(
     case 'resetting':
       return void socket.terminate()
     case 'dying':
-      socket.write(head(200, 'text/event-stream') + piece(framed(talk.begin(COUNTED))))
+      socket.write(head(200, 'text/event-stream') + piece(framed(pieces.begin(COUNTED))))
       return void setTimeout(() => socket.terminate(), 5)
     case 'error-first':
       if (!stream) return refuse(529)
