@@ -161,8 +161,16 @@ export type TransferQuestion = {
 export type TransferPosition = { id: string; operations: number }
 export type TransferPage = { rows: TransferRow[]; next: TransferPosition | null }
 
-/** `openIds`: of all that is open in the scope, which no record names yet. `isOpen`: only such, or none. */
-export type JobQuestion = Scope & { openIds: readonly string[]; isOpen?: boolean | undefined }
+/**
+ * `ownAccountIds`: those of the keys. `openIds`: of all that is open in the scope, which no record names yet. `isOpen`:
+ * only such, or none. `now`: responses that have expired by then are left out.
+ */
+export type JobQuestion = Scope & {
+  ownAccountIds: readonly string[]
+  openIds: readonly string[]
+  isOpen?: boolean | undefined
+  now: number
+}
 
 /**
  * Work that goes on after its request: a prediction, or a response in the background, which has neither times nor
@@ -177,6 +185,9 @@ export type JobRow = Pick<PredictionChange, 'id' | 'accountId' | 'createdAt' | '
   webhook: { attempts: number; nextAt: number } | null
   line: RequestRow | null
 }
+
+/** `next`: the id before which to go on; null at the end. */
+export type JobPage = { rows: JobRow[]; next: string | null }
 
 /** The longest state of a job that a list reads. */
 export const JOB_STATE_BYTES = 16 * 1024
@@ -216,8 +227,8 @@ export interface ReportStore {
   speed(question: SpeedQuestion): Promise<SpeedRow[]>
   balances(accountIds: readonly string[] | undefined, after: number, limit: number): Promise<BookRow[]>
   transfers(question: TransferQuestion, before: TransferPosition | undefined, limit: number): Promise<TransferPage>
-  /** Newest first, before an id. `now`: responses that have expired by then are left out. */
-  jobs(question: JobQuestion, now: number, before: string | undefined, limit: number): Promise<JobRow[]>
+  /** Newest first, before an id. A page may be short where many of others had to be looked at. */
+  jobs(question: JobQuestion, before: string | undefined, limit: number): Promise<JobPage>
   /** Newest first, before one. */
   files(
     accountIds: readonly string[] | undefined,

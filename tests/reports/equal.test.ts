@@ -216,9 +216,9 @@ test('jobs and files are equal', async () => {
     ]
     const position = chance.is(0.5) ? chance.of(files) : undefined
     const isOpen = chance.of([undefined, true, false])
-    const jobs = { ...scope, openIds: some(ids.map(({ id }) => id)), isOpen }
+    const jobs = { ...scope, ownAccountIds: some(ACCOUNTS), openIds: some(ids.map(({ id }) => id)), isOpen, now }
     for (const ask of [
-      ({ reports }: Store) => reports.jobs(jobs, now, before, limit),
+      ({ reports }: Store) => reports.jobs(jobs, before, limit),
       ({ reports }: Store) => reports.files(scope.accountIds, now, position, limit),
     ]) {
       const [first, second] = await answers(ask)

@@ -41,7 +41,7 @@ export function Jobs() {
       <Panel flush>
         <Loaded asked={jobs} height={300} lines={8}>
           {({ data, next }) =>
-            data.length > 0 || cursors.length > 0 ? (
+            data.length > 0 || cursors.length > 0 || next !== null ? (
               <>
                 <JobList jobs={data} onCancel={setCanceled} />
                 <Pager next={next} cursors={cursors} onTurn={setCursors} />

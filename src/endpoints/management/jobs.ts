@@ -1,8 +1,20 @@
 import type { AppContext } from '../../context.ts'
 import { protocols } from '../../protocols/index.ts'
+import { instantOf } from '../../store/generation-ids.ts'
 import { isInScope } from '../../store/request-filter.ts'
 import type { JobRow, RequestRow, Scope } from '../../store/store.ts'
-import { answer, cursorAfter, limitOf, nothing, positionOf, time, timeOrNull, unknown, type Page } from './answer.ts'
+import {
+  accountsOf,
+  answer,
+  cursorAfter,
+  limitOf,
+  nothing,
+  positionOf,
+  time,
+  timeOrNull,
+  unknown,
+  type Page,
+} from './answer.ts'
 import { logChange } from './change-log.ts'
 import { idIn, reachedBy, scopeOf, seesListPrices } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
@@ -51,13 +63,13 @@ export async function listJobs(app: ManagementContext, inbound: ManagementReques
   const isOpen = flagIn(inbound.query, 'open')
   const scope = await scopeOf(app, inbound, 'requests.read')
   const open = await openJobs(app, inbound, scope)
-  const question = { ...scope, openIds: [...open.keys()], isOpen }
-  const rows = await app.store.reports.jobs(question, app.clock.now(), positionOf<string>(inbound), limit + 1)
-  const last = rows.length > limit ? rows[limit - 1] : undefined
+  const { own } = await accountsOf(app, inbound, 'requests.read')
+  const question = { ...scope, ownAccountIds: own, openIds: [...open.keys()], isOpen, now: app.clock.now() }
+  const { rows, next } = await app.store.reports.jobs(question, positionOf<string>(inbound), limit)
   const page: Page<JobAnswer> = {
-    data: await written(app, inbound, rows.slice(0, limit), open),
-    next: last === undefined ? null : cursorAfter(inbound, last.id),
-    scanned_to: null,
+    data: await written(app, inbound, rows, open),
+    next: next === null ? null : cursorAfter(inbound, next),
+    scanned_to: next === null || rows.length === limit ? null : time(instantOf(next)),
   }
   return answer(page)
 }
@@ -138,10 +150,11 @@ const progressIn = (logs: string): number | null => {
 export async function cancelJob(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
   const id = idIn(inbound.params[0]!)
   const scope = await scopeOf(app, inbound, 'jobs.change')
+  const { own } = await accountsOf(app, inbound, 'jobs.change')
   const openIds = [...(await openJobs(app, inbound, scope)).keys()]
+  const question = { ...scope, ownAccountIds: own, openIds, now: app.clock.now() }
   // The first before the id that follows this one.
-  const [row] =
-    id === undefined ? [] : await app.store.reports.jobs({ ...scope, openIds }, app.clock.now(), `${id}0`, 1)
+  const [row] = id === undefined ? [] : (await app.store.reports.jobs(question, `${id}0`, 1)).rows
   if (row === undefined || row.id !== id) throw unknown('job', 'id')
   if (hasEnded(statusOf(row))) return nothing()
   const { accountId, kind } = row

@@ -19,4 +19,5 @@ export const ADDED_COLUMNS = `
   ALTER TABLE responses ADD COLUMN is_background boolean NOT NULL DEFAULT false;
   UPDATE responses SET is_background = true WHERE upstream IS NOT NULL;
   CREATE INDEX responses_in_background ON responses (id) WHERE is_background;
+  CREATE INDEX responses_in_background_of_account ON responses (account_id, id) WHERE is_background;
 `

@@ -336,6 +336,7 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE responses ADD COLUMN is_background INTEGER NOT NULL DEFAULT 0;
   UPDATE responses SET is_background = 1 WHERE upstream IS NOT NULL;
   CREATE INDEX responses_in_background ON responses (id) WHERE is_background = 1;
+  CREATE INDEX responses_in_background_of_account ON responses (account_id, id) WHERE is_background = 1;
   `,
   // Images, cached audio and video were counted as other tokens before.
   bucketsOf('input_image_tokens', 'cache_read_audio_tokens', 'output_video_tokens'),

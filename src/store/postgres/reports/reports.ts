@@ -3,7 +3,7 @@ import type { Refusal, ReportStore, WrongRollUp } from '../../reports.ts'
 import { firstRecordedHour, HOUR_MS } from '../../usage-pieces.ts'
 import { carriedBefore } from '../carried-tables.ts'
 import type { Connection } from '../connection.ts'
-import { jobRows } from './jobs.ts'
+import { jobPage } from './jobs.ts'
 import { balanceRows, fileRows, transferPage } from './other-lists.ts'
 import { providerHealth } from './provider-health.ts'
 import { Reader } from './reader.ts'
@@ -66,7 +66,7 @@ export class Reports implements ReportStore {
   transfers: ReportStore['transfers'] = (...question) =>
     this.#reader.read((questions) => transferPage(questions, ...question))
 
-  jobs: ReportStore['jobs'] = (...question) => this.#reader.read((questions) => jobRows(questions, ...question))
+  jobs: ReportStore['jobs'] = (...question) => this.#reader.read((questions) => jobPage(questions, ...question))
 
   files: ReportStore['files'] = (...question) => this.#reader.read((questions) => fileRows(questions, ...question))
 

@@ -1,61 +1,110 @@
-import type { Database } from 'bun:sqlite'
-import { jobRowsOf, type ReadJob } from '../../job-rows.ts'
+import type { Database, SQLQueryBindings } from 'bun:sqlite'
+import {
+  isSeen,
+  type FoundJobs,
+  type JobCandidate,
+  jobRowsOf,
+  mergedJobs,
+  type ReadJob,
+  windowOf,
+} from '../../job-rows.ts'
 import { AFTER_ALL_PREDICTIONS } from '../../predictions.ts'
-import { JOB_STATE_BYTES, type JobQuestion, type JobRow } from '../../reports.ts'
+import { JOB_STATE_BYTES, type JobPage, type JobQuestion } from '../../reports.ts'
 import type { NameCache } from './name-cache.ts'
 import { LINE_COLUMNS, lineOf, type LineRow } from './request-rows.ts'
 
-/** Jobs of whole accounts; those that are open, of the caller; and those whose record has one of the keys. */
-const isAsked = (account: string, id: string): string => `(?2 IS NULL
-    OR ${account} IN (SELECT value FROM json_each(?2)) OR ${id} IN (SELECT value FROM json_each(?4))
-    OR EXISTS (SELECT 1 FROM generations AS g JOIN names AS n ON n.id = g.key
-      WHERE g.id = unhex(${id}) AND n.text IN (SELECT value FROM json_each(?3))))
-  AND (?7 IS NULL OR (${id} IN (SELECT value FROM json_each(?4))) = ?7)`
+/** A table with jobs: `prefix` is before their ids in it, `where` tells them from other rows. */
+type Source = { table: string; prefix: string; where: string }
+const SOURCES: readonly Source[] = [
+  { table: 'predictions', prefix: '', where: '?5 IS NOT NULL' },
+  { table: 'responses', prefix: 'resp_', where: "is_background = 1 AND response <> '' AND expires_at > ?5" },
+]
+
+const ofList = (place: string): string => `(SELECT value FROM json_each(${place}))`
+
+/** ?1: prefix and id before which they are, ?2: rows, ?3: accounts, ?4: open ones, ?5: now. */
+function candidatesSql({ table, where }: Source, isInAccounts: boolean, isOpen: boolean | undefined): string {
+  const open = isOpen === undefined ? '' : ` AND id ${isOpen ? 'IN' : 'NOT IN'} ${ofList('?4')}`
+  const newest = (account: string): string =>
+    `FROM ${table} WHERE ${where} AND id < ?1${account}${open} ORDER BY id DESC LIMIT ?2`
+  return isInAccounts
+    ? `SELECT t.id, t.account_id AS accountId FROM json_each(?3) AS a CROSS JOIN ${table} AS t
+       WHERE t.account_id = a.value AND t.id IN (SELECT id ${newest(' AND account_id = a.value')})
+       ORDER BY t.id DESC LIMIT ?2`
+    : `SELECT id, account_id AS accountId ${newest('')}`
+}
 
 const JOBS = `
-  SELECT * FROM (
-    SELECT p.id, 'prediction' AS kind, p.account_id AS accountId, p.model, p.status, p.created_at AS createdAt,
-      p.started_at AS startedAt, p.completed_at AS completedAt,
-      CASE WHEN (p.completed_at IS NULL OR p.status = 'failed') AND octet_length(p.state) <= ${JOB_STATE_BYTES}
-        THEN p.state END AS state,
-      w.attempts, w.next_at AS nextAt
-    FROM predictions AS p LEFT JOIN webhook_deliveries AS w
-      ON w.id = (SELECT id FROM webhook_deliveries WHERE prediction_id = p.id LIMIT 1)
-    WHERE p.id < ?1 AND ${isAsked('p.account_id', 'p.id')} ORDER BY p.id DESC LIMIT ?6)
+  SELECT p.id, 'prediction' AS kind, p.account_id AS accountId, p.model, p.status, p.created_at AS createdAt,
+    p.started_at AS startedAt, p.completed_at AS completedAt,
+    CASE WHEN (p.completed_at IS NULL OR p.status = 'failed') AND octet_length(p.state) <= ${JOB_STATE_BYTES}
+      THEN p.state END AS state,
+    w.attempts, w.next_at AS nextAt
+  FROM predictions AS p LEFT JOIN webhook_deliveries AS w
+    ON w.id = (SELECT id FROM webhook_deliveries WHERE prediction_id = p.id LIMIT 1)
+  WHERE p.id IN ${ofList('?1')}
   UNION ALL
-  SELECT * FROM (
-    SELECT substr(r.id, 6) AS id, 'response', r.account_id, NULL,
-      CASE WHEN r.upstream IS NULL THEN 'succeeded' ELSE 'processing' END, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM responses AS r
-    WHERE r.is_background = 1 AND r.id < 'resp_' || ?1 AND r.response <> '' AND r.expires_at > ?5
-      AND ${isAsked('r.account_id', 'substr(r.id, 6)')} ORDER BY r.id DESC LIMIT ?6)
-  ORDER BY id DESC LIMIT ?6`
+  SELECT substr(r.id, 6), 'response', r.account_id, NULL,
+    CASE WHEN r.upstream IS NULL THEN 'succeeded' ELSE 'processing' END, NULL, NULL, NULL, NULL, NULL, NULL
+  FROM responses AS r WHERE r.is_background = 1 AND r.id IN (SELECT 'resp_' || value FROM json_each(?1))`
 
-/** Predictions and responses in the background, the newest first. */
-export function jobRows(
-  database: Database,
-  names: NameCache,
-  { accountIds, keyIds, openIds, isOpen }: JobQuestion,
-  now: number,
-  before: string | undefined,
-  limit: number,
-): JobRow[] {
-  const jobs = database
-    .query(JOBS)
-    .all(
-      before ?? AFTER_ALL_PREDICTIONS,
-      accountIds === undefined ? null : JSON.stringify(accountIds),
-      JSON.stringify(keyIds ?? []),
-      JSON.stringify(openIds),
+/** Predictions and responses in the background. */
+export class JobList {
+  readonly #database: Database
+  readonly #names: NameCache
+
+  constructor(database: Database, names: NameCache) {
+    this.#database = database
+    this.#names = names
+  }
+
+  #all<Row>(sql: string, ...values: SQLQueryBindings[]): Row[] {
+    return this.#database.query(sql).all(...values) as Row[]
+  }
+
+  page(question: JobQuestion, before: string | undefined, limit: number): JobPage {
+    const found = SOURCES.map((source) => this.#found(source, question, before ?? AFTER_ALL_PREDICTIONS, limit))
+    const { ids, next } = mergedJobs(found, limit)
+    const list = JSON.stringify(ids)
+    const lines = this.#all<LineRow>(
+      `SELECT ${LINE_COLUMNS} FROM generations AS g WHERE g.id IN (SELECT unhex(value) FROM json_each(?))`,
+      list,
+    )
+    const jobs = this.#all<ReadJob>(JOBS, list)
+    return {
+      rows: jobRowsOf(
+        jobs,
+        lines.map((line) => lineOf(this.#names, line)),
+      ),
+      next,
+    }
+  }
+
+  #found(source: Source, question: JobQuestion, before: string, limit: number): FoundJobs {
+    const { openIds, isOpen, now, keyIds } = question
+    const { rows, accountIds } = windowOf(question, limit)
+    const { prefix } = source
+    const read = this.#all<JobCandidate>(
+      candidatesSql(source, accountIds !== undefined, isOpen),
+      prefix + before,
+      rows,
+      JSON.stringify(accountIds ?? []),
+      JSON.stringify(openIds.map((id) => prefix + id)),
       now,
-      limit,
-      isOpen ?? null,
-    ) as ReadJob[]
-  const lines = database
-    .query(`SELECT ${LINE_COLUMNS} FROM generations AS g WHERE g.id IN (SELECT unhex(value) FROM json_each(?))`)
-    .all(JSON.stringify(jobs.map(({ id }) => id))) as LineRow[]
-  return jobRowsOf(
-    jobs,
-    lines.map((line) => lineOf(names, line)),
-  )
+    ).map(({ id, accountId }) => ({ id: id.slice(prefix.length), accountId }))
+    const others = read.filter((one) => !isSeen(question, one)).map(({ id }) => id)
+    const own = new Set(others.length === 0 ? [] : this.#ofKeys(others, keyIds ?? []))
+    const ids = read.filter((one) => isSeen(question, one) || own.has(one.id)).map(({ id }) => id)
+    return { ids, end: read.length < rows ? undefined : read.at(-1)!.id }
+  }
+
+  /** Those of these generations that have one of the keys. */
+  #ofKeys(ids: readonly string[], keyIds: readonly string[]): string[] {
+    return this.#all<{ id: string }>(
+      `SELECT lower(hex(id)) AS id FROM generations
+       WHERE id IN (SELECT unhex(value) FROM json_each(?1)) AND key IN ${ofList('?2')}`,
+      JSON.stringify(ids),
+      JSON.stringify(this.#names.ids(keyIds)),
+    ).map(({ id }) => id)
+  }
 }

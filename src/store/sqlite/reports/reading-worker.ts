@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { serveThread } from '../../../worker/thread.ts'
-import type { JobQuestion, RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
-import { jobRows } from './jobs.ts'
+import type { RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
+import { JobList } from './jobs.ts'
 import { NameCache } from './name-cache.ts'
 import { firstIdAt, ID_SLACK_MS, SPEED_LACKING, USAGE_LACKING } from './recount.ts'
 import { OtherLists } from './other-lists.ts'
@@ -20,6 +20,7 @@ type Reader = {
   names: NameCache
   list: RequestList
   others: OtherLists
+  jobs: JobList
   sums: UsageSums
 }
 let reader: Reader
@@ -34,6 +35,7 @@ function begin(file: string): void {
     names,
     list: new RequestList(database, names),
     others: new OtherLists(database),
+    jobs: new JobList(database, names),
     sums: new UsageSums(database, names),
   }
 }
@@ -50,8 +52,7 @@ const answers = {
   speed: (question: SpeedQuestion) => reader.sums.speed(question),
   balances: (...args: Parameters<OtherLists['balances']>) => reader.others.balances(...args),
   transfers: (...args: Parameters<OtherLists['transfers']>) => reader.others.transfers(...args),
-  jobs: (question: JobQuestion, now: number, before: string | undefined, limit: number) =>
-    jobRows(reader.database, reader.names, question, now, before, limit),
+  jobs: (...args: Parameters<JobList['page']>) => reader.jobs.page(...args),
   files: (...args: Parameters<OtherLists['files']>) => reader.others.files(...args),
   health: (provider: string, from: number, to: number) =>
     providerHealth(reader.database, reader.names, provider, from, to),
