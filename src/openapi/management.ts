@@ -143,6 +143,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
   'POST /book/audit': { summary: 'Begin an audit of the book', answer: one('AuditAnswer'), status: 202 },
   'GET /book/audit/{id}': { summary: 'An audit', answer: one('AuditAnswer') },
+  'GET /predictions': { summary: 'Jobs that are predictions', answer: all('JobAnswer') },
   'GET /jobs': { summary: 'Predictions, and responses in the background', answer: all('JobAnswer') },
   'POST /jobs/{id}/cancel': { summary: 'Cancel a job', status: 204 },
   'GET /files': { summary: 'Files', answer: all('FileAnswer') },

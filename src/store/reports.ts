@@ -169,6 +169,7 @@ export type JobQuestion = Scope & {
   ownAccountIds: readonly string[]
   openIds: readonly string[]
   isOpen?: boolean | undefined
+  kind?: JobRow['kind'] | undefined
   now: number
 }
 

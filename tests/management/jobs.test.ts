@@ -125,6 +125,17 @@ describe('jobs', () => {
     expect([ids.length > 2, ids]).toEqual([true, [...new Set(ids)].toSorted().toReversed()])
   })
 
+  test('each kind is listed alone on request, and another one is refused', async () => {
+    const all = await jobs()
+    const isPrediction = ({ kind }: JobAnswer): boolean => kind === 'prediction'
+    expect(new Set(all.map(({ kind }) => kind)).size).toBe(2)
+    expect(await jobs(owner, '&kind=prediction')).toEqual(all.filter(isPrediction))
+    expect(await jobs(owner, '&kind=response')).toEqual(all.filter((job) => !isPrediction(job)))
+    const { json } = await owner.get<Page<JobAnswer>>('/predictions?limit=100')
+    expect(json.data).toEqual(all.filter(isPrediction))
+    expect((await owner.get('/jobs?kind=batch')).text).toContain("must be 'prediction' or 'response'")
+  })
+
   test('a member sees and cancels those of own keys alone, also while they run', async () => {
     const [theirs, own] = [await predict(), await predict(memberKey)]
     await untilMade()

@@ -1,4 +1,5 @@
 import type { AppContext } from '../../context.ts'
+import { invalid } from '../../error.ts'
 import { protocols } from '../../protocols/index.ts'
 import { instantOf } from '../../store/generation-ids.ts'
 import { isInScope } from '../../store/request-filter.ts'
@@ -57,14 +58,35 @@ async function openJobs(app: AppContext, inbound: ManagementRequest, scope: Scop
   return new Map((await openRows(app, filter, OPEN_MAX)).map((row) => [row.id, row]))
 }
 
-/** `GET /v1/management/jobs`: the newest first; `open` selects those that have not ended, or those that have. */
-export async function listJobs(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
+const KINDS: readonly JobAnswer['kind'][] = ['prediction', 'response']
+
+/**
+ * `GET /v1/management/jobs`: the newest first; `open` selects those that have not ended, or those that have, `kind`
+ * those of one kind.
+ */
+export function listJobs(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
+  const name = inbound.query.get('kind')
+  const kind = KINDS.find((one) => one === name)
+  if (name !== null && kind === undefined)
+    throw invalid('kind', `must be ${KINDS.map((one) => `'${one}'`).join(' or ')}`)
+  return listOf(app, inbound, kind)
+}
+
+/** `GET /v1/management/predictions`: the jobs of this kind. */
+export const listPredictionJobs = (app: ManagementContext, inbound: ManagementRequest): Promise<Response> =>
+  listOf(app, inbound, 'prediction')
+
+async function listOf(
+  app: ManagementContext,
+  inbound: ManagementRequest,
+  kind: JobAnswer['kind'] | undefined,
+): Promise<Response> {
   const limit = limitOf(inbound)
   const isOpen = flagIn(inbound.query, 'open')
   const scope = await scopeOf(app, inbound, 'requests.read')
   const open = await openJobs(app, inbound, scope)
   const { own } = await accountsOf(app, inbound, 'requests.read')
-  const question = { ...scope, ownAccountIds: own, openIds: [...open.keys()], isOpen, now: app.clock.now() }
+  const question = { ...scope, ownAccountIds: own, openIds: [...open.keys()], isOpen, kind, now: app.clock.now() }
   const { rows, next } = await app.store.reports.jobs(question, positionOf<string>(inbound), limit)
   const page: Page<JobAnswer> = {
     data: await written(app, inbound, rows, open),

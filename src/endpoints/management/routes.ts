@@ -10,7 +10,7 @@ import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './
 import { beginAudit, getAudit, listBalances, listTransfers } from './book.ts'
 import { getProviderHealth, listProviderHealth } from './health.ts'
 import { listAllFiles, removeFile } from './files.ts'
-import { cancelJob, listJobs } from './jobs.ts'
+import { cancelJob, listJobs, listPredictionJobs } from './jobs.ts'
 import { PAGE, RANGE, REQUEST_FILTERS, SPEED_NAMES, USAGE_NAMES } from './query-names.ts'
 import { getSpeed } from './speed.ts'
 import { previewModelRoute } from './route-preview.ts'
@@ -123,7 +123,8 @@ export const managementRoutes: readonly ManagementRoute[] = [
   post('/book/audit', 'book.audit', beginAudit),
   get('/book/audit/{id}', 'book.audit', getAudit),
 
-  get('/jobs', 'requests.read', listJobs, [...PAGE, 'account', 'open']),
+  get('/jobs', 'requests.read', listJobs, [...PAGE, 'account', 'open', 'kind']),
+  get('/predictions', 'requests.read', listPredictionJobs, [...PAGE, 'account', 'open']),
   post('/jobs/{id}/cancel', 'jobs.change', cancelJob),
   get('/files', 'requests.read', listAllFiles, [...PAGE, 'account']),
   remove('/files/{id}', 'files.change', removeFile),

@@ -8,17 +8,17 @@ import {
   windowOf,
 } from '../../job-rows.ts'
 import { AFTER_ALL_PREDICTIONS } from '../../predictions.ts'
-import { JOB_STATE_BYTES, type JobPage, type JobQuestion } from '../../reports.ts'
+import { JOB_STATE_BYTES, type JobPage, type JobQuestion, type JobRow } from '../../reports.ts'
 import type { Questions } from '../client.ts'
 import { idOfUuid } from '../generation-rows.ts'
 import { Values } from './conditions.ts'
 import { LINE_COLUMNS, lineOf, type LineRow } from './request-rows.ts'
 
 /** A table with jobs: `prefix` is before their ids in it. */
-type Source = { table: 'predictions' | 'responses'; prefix: string }
+type Source = { kind: JobRow['kind']; table: 'predictions' | 'responses'; prefix: string }
 const SOURCES: readonly Source[] = [
-  { table: 'predictions', prefix: '' },
-  { table: 'responses', prefix: 'resp_' },
+  { kind: 'prediction', table: 'predictions', prefix: '' },
+  { kind: 'response', table: 'responses', prefix: 'resp_' },
 ]
 
 /** Predictions and responses in the background, the newest first. */
@@ -30,7 +30,8 @@ export async function jobPage(
 ): Promise<JobPage> {
   const found: FoundJobs[] = []
   for (const source of SOURCES)
-    found.push(await foundIn(questions, source, question, before ?? AFTER_ALL_PREDICTIONS, limit))
+    if (source.kind === (question.kind ?? source.kind))
+      found.push(await foundIn(questions, source, question, before ?? AFTER_ALL_PREDICTIONS, limit))
   const { ids, next } = mergedJobs(found, limit)
   const values = new Values()
   const lines = await questions.ask<LineRow>(

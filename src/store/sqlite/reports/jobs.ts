@@ -9,15 +9,20 @@ import {
   windowOf,
 } from '../../job-rows.ts'
 import { AFTER_ALL_PREDICTIONS } from '../../predictions.ts'
-import { JOB_STATE_BYTES, type JobPage, type JobQuestion } from '../../reports.ts'
+import { JOB_STATE_BYTES, type JobPage, type JobQuestion, type JobRow } from '../../reports.ts'
 import type { NameCache } from './name-cache.ts'
 import { LINE_COLUMNS, lineOf, type LineRow } from './request-rows.ts'
 
 /** A table with jobs: `prefix` is before their ids in it, `where` tells them from other rows. */
-type Source = { table: string; prefix: string; where: string }
+type Source = { kind: JobRow['kind']; table: string; prefix: string; where: string }
 const SOURCES: readonly Source[] = [
-  { table: 'predictions', prefix: '', where: '?5 IS NOT NULL' },
-  { table: 'responses', prefix: 'resp_', where: "is_background = 1 AND response <> '' AND expires_at > ?5" },
+  { kind: 'prediction', table: 'predictions', prefix: '', where: '?5 IS NOT NULL' },
+  {
+    kind: 'response',
+    table: 'responses',
+    prefix: 'resp_',
+    where: "is_background = 1 AND response <> '' AND expires_at > ?5",
+  },
 ]
 
 const ofList = (place: string): string => `(SELECT value FROM json_each(${place}))`
@@ -63,7 +68,8 @@ export class JobList {
   }
 
   page(question: JobQuestion, before: string | undefined, limit: number): JobPage {
-    const found = SOURCES.map((source) => this.#found(source, question, before ?? AFTER_ALL_PREDICTIONS, limit))
+    const sources = SOURCES.filter(({ kind }) => kind === (question.kind ?? kind))
+    const found = sources.map((source) => this.#found(source, question, before ?? AFTER_ALL_PREDICTIONS, limit))
     const { ids, next } = mergedJobs(found, limit)
     const list = JSON.stringify(ids)
     const lines = this.#all<LineRow>(
