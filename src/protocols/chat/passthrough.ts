@@ -20,8 +20,9 @@ import type {
   ForwardContext,
 } from '../protocol.ts'
 import type { Quirks } from '../quirks.ts'
+import type { LossReport } from '../translation.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
-import { nonEmpty, writeUsage, type Json } from './shapes.ts'
+import { imageId, nonEmpty, TEXT_ID, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
 import { errorFrames, limitFrame, usageFrame } from './write-response-stream.ts'
 
@@ -51,12 +52,12 @@ export function memberChanges(
 }
 
 /** The client's own body with these changes, and with reasoning as this provider accepts it. */
-export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target, report: LossReport): string {
   const { quirks } = target
   const { body } = rawRequest
   const changes = memberChanges(rawRequest, target)
   if (rawRequest.text.includes(ENVELOPE_PREFIX))
-    changes.messages = JSON.stringify(withUnwrappedSignatures(body.messages, target))
+    changes.messages = JSON.stringify(withUnwrappedSignatures(body.messages, target, report))
   const messages = objectsIn(body.messages)
   const restored = restoredReasoningEdits(messages, issuedBy(restoredReasoning, target), quirks)
   const edits = [...restored, ...emptyReasoningEdits(messages, requiredReasoningField(quirks, body.tools), restored)]
@@ -127,21 +128,31 @@ function renamedLimit(body: Json, { maxTokensField: field }: Quirks): Record<str
  * Messages with the signatures that came to this client through another protocol: unwrapped for their issuer, removed
  * for any other model, which would refuse them.
  */
-function withUnwrappedSignatures(messages: unknown, target: Target): unknown {
+function withUnwrappedSignatures(messages: unknown, target: Target, report: LossReport): unknown {
   if (!Array.isArray(messages)) return messages
-  return messages.map((message: unknown) => {
+  return messages.map((message: unknown, index) => {
     if (!isObject(message) || !Array.isArray(message.reasoning_details)) return message
-    const details = message.reasoning_details.flatMap((detail: unknown) => {
+    const details = message.reasoning_details.flatMap((detail: unknown, at) => {
       if (!isObject(detail)) return [detail]
       const field = detail.type === 'reasoning.encrypted' ? 'data' : 'signature'
       const signature = nonEmpty(detail[field]) === undefined ? undefined : unwrapSignature(detail[field] as string)
       if (signature?.issuer === undefined) return [detail]
-      return isReplayableAt(signature, target, true) ? [{ ...detail, [field]: signature.data }] : []
+      if (isReplayableAt(signature, target, true)) return [{ ...detail, [field]: signature.data }]
+      const code = signsPart(detail, message) ? 'signature_dropped' : 'reasoning_dropped'
+      report.add(code, `messages[${index}].reasoning_details[${at}]`)
+      return []
     })
     const { reasoning_details: _, ...rest } = message
     return details.length > 0 ? { ...rest, reasoning_details: details } : rest
   })
 }
+
+/** Reports whether an entry is the signature of a text, call or image, which are sent without it. */
+const signsPart = ({ type, id }: Json, { tool_calls: calls, images }: Json): boolean =>
+  type === 'reasoning.encrypted' &&
+  (id === TEXT_ID ||
+    objectsIn(calls).some(([, call]) => call.id === id) ||
+    objectsIn(images).some(([at]) => imageId(at) === id))
 
 // With usage requested, providers write `"usage":null` in every chunk but one.
 const USAGE = /"usage"\s*:\s*\{/

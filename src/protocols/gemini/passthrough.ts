@@ -121,8 +121,16 @@ function changesOf(
     const added = part === unsigned ? PLACEHOLDER_SIGNATURE : restored.get(part.callId ?? '')
     if (added !== undefined && part.callId !== undefined) return [{ part, signature: added }]
     if (part.signature?.issuer === undefined) return []
-    return [{ part, signature: isOwn(part) ? part.signature.data : part.isReasoning ? undefined : '' }]
+    if (isOwn(part)) return [{ part, signature: part.signature.data }]
+    loseSignature(part, part.signature, report)
+    return [{ part, signature: part.isReasoning ? undefined : '' }]
   })
+}
+
+/** Reports what other models issued. An empty signature is no loss: it only marks a call as that model's. */
+function loseSignature(part: ModelPart, { data }: Signature, report: LossReport): void {
+  if (part.isReasoning) report.add('reasoning_dropped', partPath(part))
+  else if (data !== '') report.add('signature_dropped', signaturePath(part))
 }
 
 const signaturesOfCalls = (replayStates: readonly ReplayState[]): Map<string, string> =>
@@ -135,8 +143,10 @@ const signaturesOfCalls = (replayStates: readonly ReplayState[]): Map<string, st
   )
 
 /** The path of a part's signature, or of the part where the client sent none. */
-const signaturePath = ({ content, index, signatureMember }: ModelPart): string =>
-  `contents[${content}].parts[${index}]${signatureMember === undefined ? '' : `.${signatureMember}`}`
+const signaturePath = (part: ModelPart): string =>
+  partPath(part) + (part.signatureMember === undefined ? '' : `.${part.signatureMember}`)
+
+const partPath = ({ content, index }: ModelPart): string => `contents[${content}].parts[${index}]`
 
 /** Responses: a Google provider's chunks with Sluice's id and model name; everything else stays as it came. */
 export class GeminiPassthrough implements Passthrough {

@@ -11,6 +11,7 @@ import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
+import type { LossReport } from '../translation.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
@@ -29,14 +30,16 @@ export function memberChanges(
  * The client's own body with the provider's model name. It is changed further only if other models took part in the
  * conversation, or if it lacks reasoning that the provider requires.
  */
-export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target, report: LossReport): string {
   const named = splice(rawRequest.text, memberChanges(rawRequest, target))
   const { thinking, messages } = rawRequest.body
   // Earlier reasoning is not needed without thinking, which is on by default where unsigned reasoning is required.
   const reasons = isObject(thinking) ? thinking.type !== 'disabled' : requiresReasoning(target)
   const edits = reasons ? reasoningEdits(objectsIn(messages), issuedBy(restoredReasoning, target), target) : []
   const text = edits.length === 0 ? named : applyEdits(named, edits)
-  return MAY_BE_TRANSLATED.test(text) ? withoutOtherIssuers(text, target) : text
+  if (!MAY_BE_TRANSLATED.test(text)) return text
+  loseOfOtherIssuers(objectsIn(messages), edits, target, report)
+  return withoutOtherIssuers(text, target)
 }
 
 /** DeepSeek refuses tool calls without a block of thinking beside them; it may be unsigned and empty. */
@@ -103,6 +106,30 @@ function withoutOtherIssuers(text: string, target: Target): string {
   })
   return JSON.stringify(body)
 }
+
+/** Reports what `withoutOtherIssuers` removes of the client's messages, but for reasoning that an edit replaced. */
+function loseOfOtherIssuers(
+  messages: readonly [index: number, message: Json][],
+  edits: readonly Edit[],
+  target: Target,
+  report: LossReport,
+): void {
+  const replaced = new Set(edits.filter(({ op }) => op === 'remove').map(({ path }) => path.join()))
+  for (const [index, { content }] of messages)
+    for (const [at, block] of objectsIn(content)) {
+      if (replaced.has(['messages', index, 'content', at].join())) continue
+      const [own] = ownBlock(block, target)
+      const path = `messages[${index}].content[${at}]`
+      if (own === undefined || own === EMPTY_THINKING)
+        report.add(signsPart(block) ? 'signature_dropped' : 'reasoning_dropped', path)
+      else if (arrayOf(own.citations).length < arrayOf(block.citations).length)
+        report.add('citations_dropped', `${path}.citations`)
+    }
+}
+
+/** Reports whether the block is the signature of another part. */
+const signsPart = ({ type, data }: Json): boolean =>
+  type === 'redacted_thinking' && untagPartSignature(unwrapSignature(stringOf(data)).data) !== undefined
 
 /** The block as its issuer wrote it, or nothing. */
 function ownBlock(block: Json, target: Target): Json[] {

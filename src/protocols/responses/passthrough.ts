@@ -1,6 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { issuedBy, replayPositions, type ReplayState } from '../../generation/replay.ts'
-import { isReplayableAt, unwrapSignature } from '../../generation/signature.ts'
+import { issuedBy } from '../../generation/replay.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { insertAt, replaceAt, splice } from '../../json/edit.ts'
@@ -9,13 +8,13 @@ import { members } from '../../json/scan.ts'
 import { scrub } from '../../log/secrets.ts'
 import type { EarlyEnd, Passthrough, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
+import type { LossReport } from '../translation.ts'
 import { checkDepth } from '../upstream-error.ts'
 import { OpenItems } from './open-items.ts'
 import { responseObject } from './response-object.ts'
 import { failureCode, failureMessage, writeUsage, type Json } from './shapes.ts'
-import { readTaggedSignature } from './tagged-signature.ts'
+import { missingItems, withoutUnusable } from './forwarded-reasoning.ts'
 import { mayReason } from './write-request.ts'
-import { reasoningItem } from './write-request-input.ts'
 
 /**
  * The client's own body for a provider that speaks this protocol. Sluice stores responses itself, so that they are the
@@ -23,7 +22,11 @@ import { reasoningItem } from './write-request-input.ts'
  * already, the provider stores nothing (unless it has to, to work in the background), and its reasoning comes back
  * encrypted so that a later turn can replay it.
  */
-export function forward({ rawRequest, restoredReasoning, request }: ForwardContext, target: Target): string {
+export function forward(
+  { rawRequest, restoredReasoning, request }: ForwardContext,
+  target: Target,
+  report: LossReport,
+): string {
   const { body } = rawRequest
   const added = Array.isArray(body.input) ? missingItems(body.input, issuedBy(restoredReasoning, target)) : []
   const text =
@@ -44,7 +47,7 @@ export function forward({ rawRequest, restoredReasoning, request }: ForwardConte
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
   // A compaction is never stored, and its reasoning is in no item of its own.
   if (request?.compaction !== true) Object.assign(changes, stateless(body, target))
-  const input = withoutUnusable(withItems(body.input, added), target)
+  const input = withoutUnusable(rawRequest, added, target, report)
   if (input !== undefined) changes.input = JSON.stringify(input)
   return splice(text, changes)
 }
@@ -56,52 +59,6 @@ function stateless(body: Json, target: Target): Record<string, string> {
     ...(body.background === true ? {} : { store: 'false' }),
     ...(include === undefined ? {} : { include: JSON.stringify(include) }),
   }
-}
-
-type Added = { before: number; item: Json }
-
-/**
- * The reasoning that the client left out, and the index of the item that each is put before. Reasoning that nothing
- * follows is left out, since providers refuse it.
- */
-function missingItems(input: readonly unknown[], replayStates: readonly ReplayState[]): Added[] {
-  return replayStates.flatMap((replayState) => {
-    const call = input.findIndex((item) => isObject(item) && item.call_id === replayState.call.id && isGenerated(item))
-    if (call < 0) return []
-    let start = call
-    while (start > 0 && isGenerated(input[start - 1])) start--
-    let end = call + 1
-    while (end < input.length && isGenerated(input[end])) end++
-    const elements = input.slice(start, end).map((item) => elementOf(item as Json))
-    return replayPositions(replayState, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
-      signature !== undefined && before < elements.length
-        ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: signature } }) }]
-        : [],
-    )
-  })
-}
-
-/** Reports whether an item was generated: neighbours are items of one response. */
-const isGenerated = (item: unknown): boolean =>
-  isObject(item) &&
-  (item.type === 'function_call' ||
-    item.type === 'custom_tool_call' ||
-    item.type === 'reasoning' ||
-    item.role === 'assistant')
-
-const elementOf = (item: Json): { type: string; id?: string } =>
-  item.role === 'assistant'
-    ? { type: 'text' }
-    : typeof item.call_id === 'string'
-      ? { type: 'tool-call', id: item.call_id }
-      : { type: 'nothing' }
-
-function withItems(input: unknown, added: readonly Added[]): unknown {
-  if (added.length === 0 || !Array.isArray(input)) return input
-  return input.flatMap((item: unknown, index) => [
-    ...added.filter(({ before }) => before === index).map((one): unknown => one.item),
-    item,
-  ])
 }
 
 const ENCRYPTED_REASONING = 'reasoning.encrypted_content'
@@ -119,33 +76,6 @@ function withEncryptedReasoning(body: Json, { capabilities }: Target): unknown[]
   )
     return undefined
   return [...include, ENCRYPTED_REASONING]
-}
-
-/** The input without reasoning that this provider would refuse; undefined where there is none: the text stays. */
-function withoutUnusable(input: unknown, target: Target): unknown[] | undefined {
-  if (!Array.isArray(input)) return undefined
-  let changed = false
-  const kept = input.flatMap((item: unknown) => {
-    const own = replayable(item, target)
-    if (own !== item) changed = true
-    return own === undefined ? [] : [own]
-  })
-  return changed ? kept : undefined
-}
-
-/**
- * A reasoning item as its issuer accepts it, or undefined: a signature of another model is refused, and so is an item
- * that is known by its id alone, because nothing was stored. Raw reasoning needs no signature.
- */
-function replayable(item: unknown, target: Target): unknown {
-  if (!isObject(item) || item.type !== 'reasoning') return item
-  const encrypted = item.encrypted_content ?? undefined
-  const isKnownById = encrypted === undefined && arrayOf(item.content ?? []).length === 0
-  if (typeof encrypted !== 'string') return isKnownById && Array.isArray(item.content ?? []) ? undefined : item
-  const signature = unwrapSignature(encrypted)
-  if (readTaggedSignature(signature.data) !== undefined) return undefined
-  if (signature.issuer === undefined) return item
-  return isReplayableAt(signature, target, true) ? { ...item, encrypted_content: signature.data } : undefined
 }
 
 /**

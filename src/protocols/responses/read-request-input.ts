@@ -8,7 +8,7 @@ import type { RawRequest } from '../protocol.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { inputPath, type NamespaceNames } from './namespaces.ts'
 import { asResultContent, readContent } from './read-request-content.ts'
-import { readTaggedSignature, SUBJECTS } from './tagged-signature.ts'
+import { isOfReasoning, readTaggedSignature, SUBJECTS } from './tagged-signature.ts'
 
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
@@ -25,7 +25,6 @@ const OPTIONAL: ReadonlySet<string> = new Set([
 const RESULTS = /_(output|response)$/
 
 /** Reasoning items whose signature is tagged, but is their own. */
-const OWN_SUBJECTS: ReadonlySet<string> = new Set([SUBJECTS.redactedReasoning, SUBJECTS.reasoningWithoutForm])
 
 /**
  * `input` items -> turns. Neighbouring items of the assistant (reasoning, text, calls) are one turn, neighbouring tool
@@ -148,7 +147,7 @@ export class InputReader {
       raw = textOfParts(item, 'content')
     const signature = encrypted === undefined ? undefined : unwrapSignature(encrypted)
     const tagged = signature === undefined ? undefined : readTaggedSignature(signature.data)
-    if (tagged !== undefined && !OWN_SUBJECTS.has(tagged.subject))
+    if (tagged !== undefined && !isOfReasoning(tagged))
       return this.#sign(item, tagged.subject, { ...signature!, data: tagged.data })
     // The id of an item that came from another protocol is ours, and means nothing to its issuer.
     const isOwnId = id !== undefined && signature?.issuer === undefined

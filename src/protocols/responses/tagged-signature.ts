@@ -23,3 +23,8 @@ export function readTaggedSignature(signature: string): { subject: string; data:
   const end = signature.indexOf('\0', TAG.length)
   return end < 0 ? undefined : { subject: signature.slice(TAG.length, end), data: signature.slice(end + 1) }
 }
+
+/** Reports whether the signature is that of the reasoning item itself. */
+export const isOfReasoning = ({ subject }: { subject: string }): boolean => OWN_SUBJECTS.has(subject)
+
+const OWN_SUBJECTS: ReadonlySet<string> = new Set([SUBJECTS.redactedReasoning, SUBJECTS.reasoningWithoutForm])

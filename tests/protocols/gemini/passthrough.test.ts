@@ -96,6 +96,11 @@ describe('a request', () => {
     ])
     expect(sent.losses.map(({ code, path }) => ({ code, path }))).toEqual([
       { code: 'signature_replaced', path: 'contents[2].parts[2].thoughtSignature' },
+      { code: 'reasoning_dropped', path: 'contents[1].parts[0]' },
+      { code: 'reasoning_dropped', path: 'contents[2].parts[0]' },
+      { code: 'signature_dropped', path: 'contents[2].parts[1].thoughtSignature' },
+      { code: 'signature_dropped', path: 'contents[2].parts[3].thoughtSignature' },
+      { code: 'signature_dropped', path: 'contents[4].parts[2].thoughtSignature' },
     ])
   })
 

@@ -4,13 +4,15 @@ import type { ReplayState } from '../../../src/generation/replay.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { forward, passthrough } from '../../../src/protocols/messages/passthrough.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { type Any, context, rawRequestOf } from './kit.ts'
 
 /** Requests and responses whose client and provider both speak the Messages API. */
 
 describe('request passthrough', () => {
   const there = { provider: 'there', model: 'upstream', quirks: {}, capabilities: {} }
-  const forwarded = (text: string): string => forward({ ...context(), rawRequest: rawRequestOf(text) }, there)
+  const forwarded = (text: string): string =>
+    forward({ ...context(), rawRequest: rawRequestOf(text) }, there, new LossReport())
 
   test('changes only the model', () => {
     const text =
@@ -85,7 +87,13 @@ describe('request passthrough', () => {
         }),
       )
       return (
-        JSON.parse(forward({ ...context(), rawRequest, restoredReasoning: replayStates }, { ...there, quirks })) as Any
+        JSON.parse(
+          forward(
+            { ...context(), rawRequest, restoredReasoning: replayStates },
+            { ...there, quirks },
+            new LossReport(),
+          ),
+        ) as Any
       ).messages.map((message: Any) =>
         message.content.map((block: Any) =>
           block.type === 'thinking' ? `${block.thinking}|${block.signature ?? ''}` : block.type,
@@ -125,7 +133,7 @@ describe('request passthrough', () => {
     const body = (model: string, blocks: string): string =>
       `{"model":"${model}","thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":${blocks}}]}`
     const rawRequest = rawRequestOf(body('p/m', content))
-    expect(forward({ ...context(), rawRequest, restoredReasoning }, there)).toBe(
+    expect(forward({ ...context(), rawRequest, restoredReasoning }, there, new LossReport())).toBe(
       body(
         'upstream',
         '[ {"type":"thinking","thinking":"first","signature":"s1"},{"type":"text","text":"t"} , ' +

@@ -1,0 +1,194 @@
+import { describe, expect, test } from 'bun:test'
+import type { ReplayState } from '../../src/generation/replay.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { wrapSignature } from '../../src/generation/signature.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import type { Target } from '../../src/protocols/protocol.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
+import { contextOf, type Json, NAMES } from './routes.ts'
+
+/** Earlier turns of other models on the client's own protocol: what is removed from the body is reported. */
+
+const TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
+const own = (data: string): string => wrapSignature(data, TARGET)
+const foreign = (data: string): string => wrapSignature(data, { provider: 'q', model: 'n' })
+
+type Sent = { body: Json; lost: string[] }
+
+/** The body as the provider of the same protocol gets it, and what is reported. */
+function sent(client: ConversationName, body: Json, restoredReasoning: ReplayState[] = [], target = TARGET): Sent {
+  const report = new LossReport()
+  const context = { ...contextOf(client, body), restoredReasoning }
+  const text = protocols[client].call.forward(context, target, report)
+  return { body: JSON.parse(text), lost: report.losses.map(({ code, path }) => `${code} ${path}`) }
+}
+
+const chatCall = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } }
+const useCall = { type: 'tool_use', id: 'c1', name: 'f', input: {} }
+const item = (encrypted_content: string): Json => ({ type: 'reasoning', id: 'rs', summary: [], encrypted_content })
+const detail = (signature: string): Json => ({ type: 'reasoning.text', text: 'hm', signature })
+const thinking = (signature: string): Json => ({ type: 'thinking', thinking: 'hm', signature })
+const thought = (thoughtSignature: string): Json => ({ text: 'hm', thought: true, thoughtSignature })
+
+/** One earlier turn of a text and a call, with reasoning under each signature before them. */
+const TURN: Record<ConversationName, (...signatures: string[]) => Json> = {
+  'chat.completions': (...signatures) => ({
+    model: 'a/b',
+    messages: [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'x', reasoning_details: signatures.map(detail), tool_calls: [chatCall] },
+      { role: 'tool', tool_call_id: 'c1', content: 'r' },
+    ],
+  }),
+  responses: (...signatures) => ({
+    model: 'a/b',
+    input: [
+      { role: 'user', content: 'q' },
+      ...signatures.map(item),
+      { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c1', output: 'r' },
+    ],
+  }),
+  messages: (...signatures) => ({
+    model: 'a/b',
+    max_tokens: 10,
+    messages: [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: [...signatures.map(thinking), useCall] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: 'r' }] },
+    ],
+  }),
+  generateContent: (...signatures) => ({
+    contents: [
+      { role: 'user', parts: [{ text: 'q' }] },
+      { role: 'model', parts: [...signatures.map(thought), { functionCall: { id: 'c1', name: 'f', args: {} } }] },
+      { role: 'user', parts: [{ functionResponse: { id: 'c1', name: 'f', response: { output: 'r' } } }] },
+    ],
+  }),
+}
+
+const PATHS: Record<ConversationName, (index: number) => string> = {
+  'chat.completions': (index) => `messages[1].reasoning_details[${index}]`,
+  responses: (index) => `input[${1 + index}]`,
+  messages: (index) => `messages[1].content[${index}]`,
+  generateContent: (index) => `contents[1].parts[${index}]`,
+}
+
+describe.each(NAMES)('a conversation of %s on the client’s own protocol', (client) => {
+  test('loses the reasoning of another model, which is reported', () => {
+    const { body, lost } = sent(client, TURN[client](foreign('a'), own('b'), foreign('c'), 'd'))
+    expect(lost).toEqual([`reasoning_dropped ${PATHS[client](0)}`, `reasoning_dropped ${PATHS[client](2)}`])
+    const text = JSON.stringify(body)
+    expect(['"a"', '"b"', '"c"', '"d"'].map((one) => text.includes(one))).toEqual([false, true, false, true])
+  })
+
+  test('has no loss where all reasoning is that of the model or of its provider', () => {
+    expect(sent(client, TURN[client](own('b'), 'd')).lost).toEqual([])
+  })
+})
+
+describe('signatures of another model on parts that are sent without them', () => {
+  test.each<[ConversationName, Json, string]>([
+    [
+      'chat.completions',
+      {
+        messages: [
+          {
+            role: 'assistant',
+            content: 'x',
+            reasoning_details: [{ type: 'reasoning.encrypted', id: 'c1', data: foreign('s') }],
+            tool_calls: [chatCall],
+          },
+        ],
+      },
+      'messages[0].reasoning_details[0]',
+    ],
+    ['responses', { input: [item(foreign('part\0c1\0s'))] }, 'input[0]'],
+    [
+      'messages',
+      {
+        max_tokens: 10,
+        messages: [
+          {
+            role: 'assistant',
+            content: [useCall, { type: 'redacted_thinking', data: foreign('of-call:2:c1s') }],
+          },
+        ],
+      },
+      'messages[0].content[1]',
+    ],
+    [
+      'generateContent',
+      { contents: [{ role: 'model', parts: [{ text: 'x', thought_signature: foreign('s') }] }] },
+      'contents[0].parts[0].thought_signature',
+    ],
+  ])('are reported for %s', (client, body, path) => {
+    expect(sent(client, { model: 'a/b', ...body }).lost).toEqual([`signature_dropped ${path}`])
+  })
+
+  test('are no loss where they are empty, as marks of calls', () => {
+    const call = { functionCall: { name: 'f', args: {} }, thoughtSignature: foreign('') }
+    expect(sent('generateContent', { contents: [{ role: 'model', parts: [call] }] }).lost).toEqual([])
+  })
+})
+
+describe('the Responses API', () => {
+  test('reports an item that is known by its id alone', () => {
+    const byId = { type: 'reasoning', id: 'rs_1', summary: [] }
+    const { body, lost } = sent('responses', { model: 'a/b', input: [byId, { role: 'user', content: 'q' }] })
+    expect([body.input.length, lost]).toEqual([1, ['reasoning_dropped input[0]']])
+  })
+
+  test('names the stored response to which a lost item belongs', () => {
+    const context = contextOf('responses', { model: 'a/b', input: [item(foreign('a')), item(foreign('b'))] })
+    const report = new LossReport()
+    protocols.responses.call.forward({ ...context, rawRequest: { ...context.rawRequest, inserted: 1 } }, TARGET, report)
+    expect(report.losses.map(({ path }) => path)).toEqual(['previous_response_id', 'input[0]'])
+  })
+
+  test('names the item that the client sent where restored reasoning is put before it', () => {
+    const state: ReplayState = {
+      issuer: TARGET,
+      call: { id: 'c1', digest: '' },
+      parts: [
+        { type: 'reasoning', text: '', signature: 'kept' },
+        { type: 'tool-call', id: 'c1' },
+      ],
+    }
+    const whole = TURN.responses()
+    whole.input.push(item(foreign('a')))
+    const { body, lost } = sent('responses', whole, [state])
+    expect(lost).toEqual(['reasoning_dropped input[3]'])
+    expect(body.input.map(({ type }: Json) => type)).toEqual([
+      undefined,
+      'reasoning',
+      'function_call',
+      'function_call_output',
+    ])
+  })
+})
+
+describe('the Messages API', () => {
+  test('reports citations of translated responses, which their provider did not issue', () => {
+    const cited = { type: 'text', text: 'x', citations: [{ type: 'web_search_result_location', encrypted_index: '' }] }
+    const body = { model: 'a/b', max_tokens: 10, messages: [{ role: 'assistant', content: [cited] }] }
+    expect(sent('messages', body).lost).toEqual(['citations_dropped messages[0].content[0].citations'])
+  })
+
+  test('has no loss where restored reasoning replaces the unsigned one, or where it may be unsigned', () => {
+    const state: ReplayState = {
+      issuer: TARGET,
+      call: { id: 'c1', digest: '' },
+      parts: [
+        { type: 'reasoning', text: 'hm', signature: 'kept' },
+        { type: 'tool-call', id: 'c1' },
+      ],
+    }
+    const body = { ...TURN.messages(''), thinking: { type: 'enabled', budget_tokens: 1024 } }
+    const restored = sent('messages', body, [state])
+    expect([restored.lost, restored.body.messages[1].content[0].signature]).toEqual([[], 'kept'])
+    const unsigned = { ...TARGET, quirks: { requiresReasoning: true } }
+    expect(sent('messages', TURN.messages(''), [], unsigned).lost).toEqual([])
+    expect(sent('messages', TURN.messages('')).lost).toEqual(['reasoning_dropped messages[1].content[0]'])
+  })
+})
