@@ -51,7 +51,7 @@ const LOSS = {
   code: 'response_field_adjusted',
   path: 'response.text',
   effect: 'approximated',
-  reason: 'a message has one field for text: its place after a tool call is lost',
+  reason: 'a message has one field for text: the place after a tool call is lost',
 }
 
 describe('text after a tool call', () => {

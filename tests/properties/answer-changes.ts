@@ -47,18 +47,24 @@ const byType = (...order: Part['type'][]): Change => ({
   }),
 })
 
-/** A message has one field for its text. */
-const textBeforeCalls: Change = {
-  name: 'text before calls',
-  loss: ['response_field_adjusted', 'response.text'],
+/** A message has one field for its parts of a type, before those of these types. */
+const before = (type: 'reasoning' | 'text' | 'image', ...later: Part['type'][]): Change => ({
+  name: `${type} before ${later.join()}`,
+  loss: ['response_field_adjusted', `response.${type}`],
   make: (answer) => {
-    const firstCall = answer.parts.findIndex(({ type }) => type === 'tool-call')
-    const isAfter = (part: Part, at: number): boolean => firstCall >= 0 && at > firstCall && part.type === 'text'
+    const first = answer.parts.findIndex((part) => later.includes(part.type))
+    const isAfter = (part: Part, at: number): boolean => first >= 0 && at > first && part.type === type
     const after = answer.parts.filter(isAfter)
-    const others = answer.parts.filter((part, at) => !isAfter(part, at))
-    return after.length === 0 ? answer : { ...answer, parts: others.toSpliced(firstCall, 0, ...after) }
+    // A signature alone is not seen.
+    if (after.every((part) => 'text' in part && part.text === '')) return answer
+    return { ...answer, parts: answer.parts.filter((part, at) => !isAfter(part, at)).toSpliced(first, 0, ...after) }
   },
-}
+})
+const inFieldOrder = [
+  before('reasoning', 'text', 'image', 'tool-call'),
+  before('text', 'image', 'tool-call'),
+  before('image', 'tool-call'),
+]
 
 const noCacheLifetimes: Change = {
   name: 'one sum of cache writes',
@@ -187,7 +193,7 @@ const CHAT = (way: Way): Change[] => [
   withoutEmpty,
   ...(way === 'streamed'
     ? [audioLast, joined(isNoText), citationsAtTheEnd]
-    : [textBeforeCalls, byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
+    : [...inFieldOrder, byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
   nullBytes,
   noCacheLifetimes,
   noStopSequence,

@@ -8,6 +8,7 @@ import { present } from '../fields.ts'
 import { errorObject } from '../openai-error.ts'
 import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport, tierOf } from '../losses.ts'
 import type { ResponseContext, ResponseIdentity, Writer } from '../protocol.ts'
+import { FieldOrder } from './field-order.ts'
 import {
   audioHead,
   detailOfPart,
@@ -15,7 +16,6 @@ import {
   detailOfText,
   loseCitation,
   loseOfAudio,
-  losePlaceOfText,
   writeCall,
   writeImage,
 } from './write-response.ts'
@@ -41,6 +41,7 @@ export class ChatResponseWriter implements Writer {
   readonly #responseIdentity: ResponseIdentity
   readonly #includeUsage: boolean
   readonly #hidesReasoning: boolean
+  readonly #order: FieldOrder
   readonly #usage: Usage = noUsage()
   #metered = false
   /** The service tier that the provider reported. */
@@ -63,6 +64,7 @@ export class ChatResponseWriter implements Writer {
   constructor(context: ResponseContext) {
     const { responseIdentity, request } = context
     this.#context = context
+    this.#order = new FieldOrder(context)
     this.#responseIdentity = responseIdentity
     this.#includeUsage = request.includeUsage === true
     this.#hidesReasoning = request.reasoning?.visible === false
@@ -102,6 +104,7 @@ export class ChatResponseWriter implements Writer {
         this.#refused = true
         return []
       case 'tool-call':
+        this.#order.add(head.type)
         return [this.#callDelta({ ...this.#firstOfCall(head) })]
       case 'image':
         this.#image = ''
@@ -140,9 +143,9 @@ export class ChatResponseWriter implements Writer {
     const head = this.#open
     const isFirst = !this.#hasText
     this.#hasText ||= text !== ''
+    if (isFirst && this.#hasText && !(head.type === 'reasoning' && this.#hidesReasoning)) this.#order.add(head.type)
     switch (head.type) {
       case 'text':
-        if (isFirst && this.#hasText && this.#calls > 0) losePlaceOfText(this.#context)
         this.#length += text.length
         this.#content.append(text)
         return [

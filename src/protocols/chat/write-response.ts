@@ -6,6 +6,7 @@ import { present } from '../fields.ts'
 import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence, tierOf } from '../losses.ts'
 import type { ResponseContext, ResponseIdentity } from '../protocol.ts'
 import { TextOffsets } from '../offsets.ts'
+import { FieldOrder } from './field-order.ts'
 import {
   FORMAT,
   imageId,
@@ -46,33 +47,28 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
 }
 
 function loseOfResponse(context: ResponseContext, { parts, finish, usage }: GenerationResponse): void {
-  let hasCall = false
+  const order = new FieldOrder(context)
+  const hidesReasoning = context.request.reasoning?.visible === false
   for (const part of parts) {
     if (part.type === 'native') loseNativeContent(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
-    else if (part.type === 'tool-call') hasCall = true
-    else if (part.type === 'text') {
-      for (const citation of part.citations ?? []) loseCitation(context, citation)
-      if (hasCall && part.text !== '') losePlaceOfText(context)
-    }
+    else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(context, citation)
+    if (isSeen(part, hidesReasoning)) order.add(part.type)
   }
   loseStopSequence(context, finish)
   loseLifetimes(context, usage)
 }
 
+/** Reports whether a part has something that the client sees: not a signature alone. */
+const isSeen = (part: Part, hidesReasoning: boolean): boolean =>
+  part.type === 'text' || part.type === 'reasoning'
+    ? part.text !== '' && !(hidesReasoning && part.type === 'reasoning')
+    : part.type === 'tool-call' || (part.type === 'image' && part.source.type === 'data')
+
 export function loseCitation(context: ResponseContext, citation: Citation): void {
   if (citation.url === undefined) lose(context, 'response_citation_dropped', 'citations', 'only URLs can be cited')
   else loseCitationDetails(context, citation)
 }
-
-/** Reports text after a tool call: a client that adds up a stream has one field for it, too. */
-export const losePlaceOfText = (context: ResponseContext): void =>
-  lose(
-    context,
-    'response_field_adjusted',
-    'text',
-    'a message has one field for text: its place after a tool call is lost',
-  )
 
 export const loseOfAudio = (context: ResponseContext, mediaType: string): void =>
   lose(context, 'response_field_adjusted', 'audio', `there is no field for its media type ${mediaType}`)
