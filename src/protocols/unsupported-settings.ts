@@ -8,7 +8,7 @@ type Setting = SettingName & (Exclude<keyof GenerationRequest, 'cache'> | keyof 
 
 /**
  * Reports settings that the provider cannot be sent. A value without effect is no loss: `false`, a penalty of 0, an
- * empty object, the summary `auto`.
+ * empty object, the summary `auto`; `none` is read as reasoning that is not visible, too.
  */
 export function loseSettings(translation: Translation, settings: readonly Setting[], code: LossCode): void {
   const { request } = translation
@@ -22,7 +22,7 @@ export function loseSettings(translation: Translation, settings: readonly Settin
     const hasNoEffect =
       value === undefined ||
       value === false ||
-      (value === 'auto' && setting === 'reasoning.summary') ||
+      (setting === 'reasoning.summary' && (value === 'auto' || value === 'none')) ||
       (value === 0 && setting.endsWith('Penalty')) ||
       (isObject(value) && Object.keys(value).length === 0)
     if (!hasNoEffect) translation.lose(code, translation.setting(setting))

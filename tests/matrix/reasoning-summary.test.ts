@@ -80,7 +80,28 @@ describe('the summary that a client of responses requests', () => {
   })
 
   test.each([
+    ['messages', { thinking: { type: 'adaptive', display: 'omitted' } }],
+    ['generateContent', { generationConfig: { thinkingConfig: { thinkingLevel: 'LOW' } } }],
+  ] as const)('hides the reasoning of %s if it is none, which is no loss', (provider, sent) => {
+    const { body, losses } = write('responses', provider, { effort: 'low', summary: 'none' })
+    expect(body).toMatchObject(sent)
+    expect(body.generationConfig?.thinkingConfig.includeThoughts).toBeUndefined()
+    expect(losses).toEqual([])
+  })
+
+  test('is reported for a model of messages that always shows its reasoning if it is none', () => {
+    const request = { ...HELLO.responses, max_output_tokens: 5000, reasoning: { effort: 'low', summary: 'none' } }
+    const target = { provider: 'p', model: 'm', quirks: {}, capabilities: { reasoning: 'budget' as const } }
+    const { losses } = written('messages', contextOf('responses', request).request, target, request)
+    expect(codesAndPaths(losses)).toEqual([
+      'effort_as_budget reasoning.effort',
+      'unsupported_by_model reasoning.summary',
+    ])
+  })
+
+  test.each([
     ['auto', []],
+    ['none', ['unsupported_field reasoning.summary']],
     ['detailed', ['unsupported_field reasoning.summary']],
   ])('is reported for other providers of chat completions unless it is auto (%s)', (summary, losses) => {
     expect(write('responses', 'chat.completions', { effort: 'low', summary }).losses).toEqual(losses)
