@@ -14,14 +14,16 @@ const CALLS = [
 ]
 const LONG = 'x/'.repeat(50)
 
-/** The request of two calls and their results with ids that only Google accepts. */
-const requestOf = (client: ConversationName): Json =>
+/** The request of two calls and their results with ids that only Google accepts. `last`: the id of the second. */
+const requestOf = (client: ConversationName, last = `${LONG}1`): Json =>
   JSON.parse(
     spelled({
       ...HELLO[client],
       ...toolsOf[client]([{ name: 'f' }]),
       ...callsAndResultsOf[client](CALLS),
-    }).replaceAll(/"call_(\d)"/g, `"${LONG}$1"`),
+    })
+      .replaceAll('"call_0"', `"${LONG}0"`)
+      .replaceAll('"call_1"', `"${last}"`),
   ) as Json
 
 /** The ids of the calls and of the results that a provider receives. */
@@ -69,5 +71,17 @@ test.each(CASES)(
     expect(results).toEqual(calls)
     for (const id of calls) expect(id).toMatch(accepted)
     expect(losses).toEqual([])
+  },
+)
+
+test.each(CASES.filter(([, provider]) => provider !== 'generateContent'))(
+  'an empty call id of %s becomes one that %s accepts (%j)',
+  (client, provider, quirks, accepted) => {
+    const body = requestOf(client, '')
+    const target = { provider: 'p', model: 'm', quirks, capabilities: { maxOutputTokens: 100 } }
+    const { body: sent } = written(provider, contextOf(client, body).request, target, body)
+    const [calls, results] = idsIn[provider](sent)
+    expect(results).toEqual(calls)
+    for (const id of calls) expect(id).toMatch(accepted)
   },
 )
