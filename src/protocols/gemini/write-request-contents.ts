@@ -124,12 +124,20 @@ export class ContentWriter {
   /** Writes the results of the open calls. Results without a call follow as text, since Google refuses them. */
   #writeResults(results: readonly ToolResultPart[]): void {
     const unmatched = Map.groupBy(results, ({ callId }) => callId)
-    const media: GeminiPart[] = []
-    const parts = this.#openCalls.splice(0).map((call) => {
+    const calls = this.#openCalls.splice(0)
+    const following: GeminiPart[] = []
+    const parts = calls.map((call) => {
       const result = unmatched.get(call.id)?.shift()
-      return result === undefined ? this.#writeMissingResult(call) : this.#writeResult(result, call, media)
+      if (result === undefined) return this.#writeMissingResult(call)
+      const media: GeminiPart[] = []
+      const part = this.#writeResult(result, call, media)
+      const name = this.#names.sent(result.name ?? call.name)
+      if (media.length > 0 && calls.length > 1)
+        following.push({ text: `Content returned by the tool call ${call.id} (${name}):` })
+      following.push(...media)
+      return part
     })
-    this.#append('user', [...parts, ...media])
+    this.#append('user', [...parts, ...following])
     for (const result of [...unmatched.values()].flat()) this.#writeUnmatchedResult(result)
   }
 
