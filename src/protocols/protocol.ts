@@ -112,6 +112,11 @@ export type Protocol = {
      * provider or of Sluice is 429, 502, 503 or 504.
      */
     readError(status: number, body: string): GatewayError
+    /**
+     * The error in place of that of a provider which has no route for the request: another one may have it. Absent: all
+     * have the same routes.
+     */
+    missingRoute?(request: RequestSettings, status: number, error: GatewayError): GatewayError | undefined
   }
   passthrough(context: ResponseContext): Passthrough
 }

@@ -113,6 +113,8 @@ export async function callEndpoint(
       attempts: number,
     }
   const refusal = await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
+  const missing = protocol.call.missingRoute?.(requestContext.request, incoming.status, refusal.error)
+  if (missing !== undefined) throw withoutRoute(refusal, missing)
   if (assumedLimit !== undefined && incoming.status === 400)
     refusal.allowedLimit = allowedLimit(refusal.error.message, assumedLimit)
   throw refusal
@@ -260,6 +262,13 @@ export const servedBy = ({ target, credential }: Endpoint): { provider: string; 
 /** The reader of a streamed response, with the transforms of its request. */
 export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =>
   transformed(protocol.call.reader(endpoint.target.quirks, cutsAtPassages(transforms)), transforms)
+
+/** The refusal of a provider that lacks the route, with Sluice's error in place of the provider's own. */
+function withoutRoute({ provider, attempts, response }: UpstreamRefusal, error: GatewayError): UpstreamRefusal {
+  const refusal = new UpstreamRefusal(error, provider, attempts, response && { ...response, native: undefined })
+  refusal.lacksRoute = true
+  return refusal
+}
 
 async function refusalOf(
   incoming: IncomingResponse,

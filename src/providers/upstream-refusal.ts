@@ -17,6 +17,8 @@ export class UpstreamRefusal extends Error {
   readonly response: ErrorResponse | undefined
   /** The output limit to ask again with, where Sluice has chosen one that is too high. */
   allowedLimit: number | undefined
+  /** The provider has no route for the request. */
+  lacksRoute = false
 
   constructor(error: GatewayError, provider: string, attempts: number, response?: ErrorResponse) {
     super(error.message)

@@ -1,5 +1,6 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
+import { missingRoute } from './compaction.ts'
 import { repeatedMembers } from './namespaces.ts'
 import { forward, ResponsesPassthrough } from './passthrough.ts'
 import { readRequest } from './read-request.ts'
@@ -40,6 +41,7 @@ export const responses: Protocol = {
     readResponse,
     hasFailed,
     readError,
+    missingRoute,
   },
   passthrough: (context) => new ResponsesPassthrough(context),
 }

@@ -1,9 +1,10 @@
-import { GatewayError, invalid } from '../../error.ts'
+import { invalid } from '../../error.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { takeRoutingMembers } from '../routing-members.ts'
 import { readUser } from '../user-ids.ts'
+import { compactionRefusal } from './compaction.ts'
 import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'
 import { readTools, readToolChoice } from './read-request-tools.ts'
@@ -51,15 +52,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
 /** Only a provider of this protocol compacts a conversation, which for others is the work of clients. */
 function checkCompaction(model: string, stream: boolean, extras: Extras): void {
   if (stream) throw invalid('stream', 'must be false: a compaction is not streamed')
-  refuseElsewhere(
-    extras,
-    new GatewayError(
-      'unsupported_parameter',
-      `model: no provider of '${model}' compacts conversations, only providers of the responses API do. ` +
-        'Use a model of one of those, or request a summary by POST /v1/responses and go on with that',
-      { param: 'model' },
-    ),
-  )
+  refuseElsewhere(extras, compactionRefusal(model))
 }
 
 function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'reasoning'> {

@@ -76,6 +76,8 @@ export class Attempts {
   /** Attempts that count: a request that could not be written for an endpoint is none. */
   #count = 0
   #serving: { sending: Sending; record: AttemptRecord } | undefined
+  /** The last failure of a provider after which another one was asked. */
+  #failure: UpstreamRefusal | undefined
 
   constructor(plan: AttemptPlan, requests: RequestWriter) {
     this.#plan = plan
@@ -221,11 +223,17 @@ export class Attempts {
       if (this.#left.length === 0) throw refusal
       return 0
     }
+    if (refusal.lacksRoute) {
+      // The failure of a provider that may have the route says more: the client can try again.
+      if (this.#left.length === 0 || !this.#mayTry) throw this.#failure ?? refusal
+      return 0
+    }
     const isRetryable = RETRYABLE_CODES.has(code) || (settings.fallbackOn.length > 0 && isContentRefusal(refusal.error))
     if (!isRetryable || !this.#mayTry) throw refusal
     const wait = this.#left.length > 0 ? 0 : this.#waitMs(refusal, endpoint)
     if (wait === undefined || !this.#takeRetry(endpoint)) throw refusal
     if (this.#left.length === 0) this.#left.push(endpoint)
+    this.#failure = refusal
     return wait
   }
 
