@@ -122,6 +122,8 @@ export type MediaPart = Cacheable & {
   type: 'image' | 'audio' | 'video' | 'file'
   source: MediaSource
   filename?: string
+  /** The name by which the text of its tool result refers to it. */
+  label?: string
   /** Requested resolution in lower case: OpenAI's `detail`, Google's `mediaResolution`. */
   detail?: string
   signature?: Signature

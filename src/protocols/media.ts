@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../error.ts'
-import type { MediaPart } from '../generation/request.ts'
+import type { MediaPart, ToolResultPart } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
 import type { MediaData, ProviderReference } from './protocol.ts'
 import type { Translation } from './translation.ts'
@@ -164,3 +164,7 @@ export const providerReferences = (
   isNonEmptyString(ids) || (Array.isArray(ids) && ids.length > 0)
     ? [{ param: pathText(path), source: { type: 'provider', what, ids: Array.isArray(ids) ? ids : [ids] } }]
     : []
+
+/** A part of a tool result, after its label as a text if it has one: there is no field for it. */
+export const labelled = (part: ToolResultPart['content'][number]): ToolResultPart['content'] =>
+  'label' in part ? [{ type: 'text', text: `${part.label}:` }, part] : [part]

@@ -186,6 +186,7 @@ export class MessagesWriter {
       media.push({ type: 'text', text: `Content returned by the tool call ${id}${name}:` })
       for (const part of moved) {
         this.#translation.lose('media_moved', this.#translation.at(part))
+        if (part.label !== undefined) media.push({ type: 'text', text: `${part.label}:` })
         media.push(this.#content.media(part))
       }
       texts.push({ type: 'text', text: '[The content follows in the next user message.]' })

@@ -159,7 +159,7 @@ export class PartReader {
     if (name === undefined) throw invalid(response.at('name'), 'is required: the name of the function that was called')
     const value = response.record('response')
     const content = value === undefined ? [] : [this.#readResult(value, response.at('response'), position)]
-    const media = response.objects('parts')?.map((part) => this.#readResponsePart(part)) ?? []
+    const media = withLabels(response.objects('parts')?.map((part) => this.#readResponsePart(part)) ?? [], value)
     const isError = value !== undefined && isOnlyMember(value, 'error')
     return {
       type: 'tool-result',
@@ -250,6 +250,21 @@ export const nativePart = (fields: GoogleFields, kind: string): NativePart => ({
   value: fields.whole(),
   path: fields.path,
 })
+
+/**
+ * Media of a result to which its value refers by their names, as `{"$ref": "a.png"}`, with the name as a label. Files
+ * have a name in every protocol.
+ */
+function withLabels(media: MediaPart[], value: Record<string, unknown> | undefined): MediaPart[] {
+  const canBeLabelled = ({ type, filename }: MediaPart): boolean => type !== 'file' && filename !== undefined
+  if (value === undefined || !media.some(canBeLabelled)) return media
+  const text = JSON.stringify(value)
+  return media.map((part) => {
+    if (!canBeLabelled(part) || !text.includes(`"$ref":${JSON.stringify(part.filename)}`)) return part
+    const { filename, ...rest } = part
+    return { ...rest, label: filename! }
+  })
+}
 
 const canBeSigned = ({ type }: Part): boolean => type !== 'tool-result' && type !== 'native' && type !== 'refusal'
 

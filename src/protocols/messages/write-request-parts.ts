@@ -7,7 +7,7 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { isReplayableAt } from '../../generation/signature.ts'
-import { isTextual, decodedText, registeredType, unsupportedMedia } from '../media.ts'
+import { isTextual, decodedText, labelled, registeredType, unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { type Block, readInput } from './shapes.ts'
@@ -95,9 +95,9 @@ export class PartWriter {
     // A breakpoint inside a result covers no more than one on the result, where every compatible server looks for it.
     const cache =
       part.cache ?? part.content.flatMap((inner) => (inner.type === 'native' ? [] : (inner.cache ?? []))).at(-1)
-    const content = part.content.flatMap(
-      (inner) => this.#block(inner.type === 'native' ? inner : { ...inner, cache: undefined }, 'user') ?? [],
-    )
+    const content = part.content
+      .flatMap(labelled)
+      .flatMap((inner) => this.#block(inner.type === 'native' ? inner : { ...inner, cache: undefined }, 'user') ?? [])
     return {
       type: 'tool_result',
       tool_use_id: part.callId,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Located, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { breakpointOf, isEmptyResult } from '../cache-breakpoints.ts'
+import { labelled } from '../media.ts'
 import type { Target } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
@@ -186,7 +187,7 @@ export class InputWriter {
     )
     const named = part.name === undefined ? '' : ` (${part.name})`
     const head = { type: 'text' as const, text: `Result of the tool call ${part.callId}${named}:` }
-    this.#message('user', [head, ...(part.isError === true ? [FAILED] : []), ...part.content])
+    this.#message('user', [head, ...(part.isError === true ? [FAILED] : []), ...part.content.flatMap(labelled)])
   }
 
   /**
@@ -195,7 +196,8 @@ export class InputWriter {
    */
   #outputOf(result: ToolResultPart): string | Json[] {
     if (isEmptyResult(result)) return ''
-    const { content: given, isError, cache } = result
+    const { isError, cache } = result
+    const given = result.content.flatMap(labelled)
     const whole = isError === true ? [FAILED, ...given] : given
     const texts = whole.flatMap((part) => (part.type === 'text' ? [part.text] : []))
     if (given.length <= 1 && texts.length === whole.length && breakpoints(this.#target) === undefined)
