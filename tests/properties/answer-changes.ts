@@ -1,6 +1,15 @@
 import type { FinishReason } from '../../src/generation/event.ts'
 import type { ConversationName, Part, TextPart } from '../../src/generation/request.ts'
-import { type Change, citations, finish, isRefused, joined, parts, texts, usage } from './answer-edits.ts'
+import { type Change, citations, finish, isRefused, joined, parts, texts } from './answer-edits.ts'
+import {
+  cacheWritesAsInput,
+  noCachedAudio,
+  noCacheLifetimes,
+  noMediaInput,
+  noMediaOutput,
+  noSearches,
+  noVideoOutput,
+} from './usage-changes.ts'
 import { NATIVE_KINDS } from './answers.ts'
 import {
   citationsAtTheEnd,
@@ -65,28 +74,6 @@ const inFieldOrder = [
   before('text', 'image', 'tool-call'),
   before('image', 'tool-call'),
 ]
-
-const noCacheLifetimes: Change = {
-  name: 'one sum of cache writes',
-  loss: ['response_usage_adjusted', 'response.usage'],
-  make: usage((one) => ({
-    cacheWrite5mTokens: one.cacheWrite5mTokens + one.cacheWrite1hTokens,
-    cacheWrite1hTokens: 0,
-  })),
-}
-/** Kinds of tokens without a count of their own are counted with the others. */
-const noAudioInput: Change = {
-  name: 'audio counts as input',
-  make: usage((one) => ({ inputTokens: one.inputTokens + one.inputAudioTokens, inputAudioTokens: 0 })),
-}
-const noMediaOutput: Change = {
-  name: 'media count as output',
-  make: usage((one) => ({
-    outputTokens: one.outputTokens + one.outputAudioTokens + one.outputImageTokens,
-    outputAudioTokens: 0,
-    outputImageTokens: 0,
-  })),
-}
 
 const noStopSequence: Change = {
   name: 'no stop sequence',
@@ -196,6 +183,8 @@ const CHAT = (way: Way): Change[] => [
     : [...inFieldOrder, byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
   nullBytes,
   noCacheLifetimes,
+  noCachedAudio,
+  noVideoOutput,
   noStopSequence,
   finishesWithoutCalls({ 'stop-sequence': 'stop', refusal: 'content-filter', pause: 'stop', other: 'stop' }),
 ]
@@ -212,7 +201,8 @@ const RESPONSES: Change[] = [
   rangesOfWholeTexts,
   withoutCitedText,
   noCacheLifetimes,
-  noAudioInput,
+  noCachedAudio,
+  noMediaInput,
   noMediaOutput,
   noStopSequence,
   {
@@ -292,7 +282,8 @@ const MESSAGES = (way: Way): Change[] => [
     name: 'a cited text, at least an empty one',
     make: citations((one) => [{ ...one, citedText: one.citedText ?? '' }]),
   },
-  noAudioInput,
+  noCachedAudio,
+  noMediaInput,
   noMediaOutput,
   { name: 'usage is always reported', make: (answer) => ({ ...answer, metered: true }) },
   {
@@ -301,21 +292,6 @@ const MESSAGES = (way: Way): Change[] => [
     make: finish({ 'content-filter': 'refusal', other: 'stop' }),
   },
 ]
-
-const cacheWritesAsInput: Change = {
-  name: 'cache writes count as input',
-  loss: ['response_usage_adjusted', 'response.usage'],
-  make: usage((one) => ({
-    inputTokens: one.inputTokens + one.cacheWrite5mTokens + one.cacheWrite1hTokens,
-    cacheWrite5mTokens: 0,
-    cacheWrite1hTokens: 0,
-  })),
-}
-const noSearches: Change = {
-  name: 'no number of searches',
-  loss: ['response_field_dropped', 'response.usage'],
-  make: usage(() => ({ webSearches: 0 })),
-}
 
 /** Google's streams end reasoning with an empty part that has its signature. */
 const signatureAfterReasoning: Change = {
@@ -374,7 +350,6 @@ const GEMINI = (way: Way): Change[] => [
   citationsAtTheEnd,
   cacheWritesAsInput,
   noSearches,
-  noAudioInput,
   noStopSequence,
   {
     name: 'finish reasons',

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { unfold, type GenerationResponse, type FinishReason, type GenerationEvent } from '../../src/generation/event.ts'
 import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generation/request.ts'
-import { noUsage, type Usage } from '../../src/generation/usage.ts'
+import { IMAGE_TOOL_BUCKETS, noUsage, type Usage } from '../../src/generation/usage.ts'
 import { NAMES } from './protocol-pairs.ts'
 
 /** Responses of every kind, and the streams of events in which they may arrive. */
@@ -196,8 +196,10 @@ const REASONS: FinishReason[] = [
 ]
 
 const tokens = fc.oneof(fc.constant(0), fc.nat(100_000))
+/** Usage of one model: no protocol reports to its clients what a tool's image model used. */
 const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => tokens)).map((counts) => ({
   ...(Object.fromEntries(Object.keys(noUsage()).map((bucket, index) => [bucket, counts[index]])) as Usage),
+  ...Object.fromEntries(IMAGE_TOOL_BUCKETS.map((bucket) => [bucket, 0])),
   inputTokens: counts[0]! + 1,
   webSearches: counts[9]! % 5,
   images: 0,
