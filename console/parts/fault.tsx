@@ -56,7 +56,7 @@ export function Loading({ height, lines = 1 }: { height: number; lines?: number 
   }, [])
   const each = lines === 1 ? height : height / lines - 12
   return (
-    <div className="loading" style={{ minHeight: height }} aria-busy="true" aria-label="Loading">
+    <div role="status" className="loading" style={{ minHeight: height }} aria-busy="true" aria-label="Loading">
       {shown && Array.from({ length: lines }, (_, index) => <Skeleton key={index} height={each} radius={4} />)}
     </div>
   )

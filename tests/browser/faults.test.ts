@@ -1,7 +1,7 @@
 /** Pages whose server is gone, answers with errors, or no longer has their scripts. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser, violationsOn } from './browser.ts'
 
 /** The number of requests that a click on Retry makes before any timer of the page can make one. */
 const REQUESTS_OF_RETRY = `(async () => {
@@ -47,6 +47,16 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     await page.route('**/v1/management/usage*', (route) => route.abort())
     await page.goto(`${gateway.url}/console/usage`)
     await page.getByRole('status').filter({ hasText: 'The server does not answer. The page tries again.' }).waitFor()
+    await close()
+  }, 90_000)
+
+  test('axe finds nothing in a page that waits for its answers', async () => {
+    const { page, close } = await signIn(browser, gateway, { bypassCSP: true })
+    await page.route('**/v1/management/keys*', () => {})
+    await page.goto(`${gateway.url}/console/keys`)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.getByRole('status', { name: 'Loading' }).first().waitFor()
+    expect(await violationsOn(page)).toEqual([])
     await close()
   }, 90_000)
 
