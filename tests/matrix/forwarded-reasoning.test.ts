@@ -11,7 +11,7 @@ import { contextOf, type Json, NAMES } from './routes.ts'
 
 const TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 const own = (data: string): string => wrapSignature(data, TARGET)
-const foreign = (data: string): string => wrapSignature(data, { provider: 'q', model: 'n' })
+const ofOther = (data: string): string => wrapSignature(data, { provider: 'q', model: 'n' })
 
 type Sent = { body: Json; lost: string[] }
 
@@ -76,7 +76,7 @@ const PATHS: Record<ConversationName, (index: number) => string> = {
 
 describe.each(NAMES)('a conversation of %s on the client’s own protocol', (client) => {
   test('loses the reasoning of another model, which is reported', () => {
-    const { body, lost } = sent(client, TURN[client](foreign('a'), own('b'), foreign('c'), 'd'))
+    const { body, lost } = sent(client, TURN[client](ofOther('a'), own('b'), ofOther('c'), 'd'))
     expect(lost).toEqual([`reasoning_dropped ${PATHS[client](0)}`, `reasoning_dropped ${PATHS[client](2)}`])
     const text = JSON.stringify(body)
     expect(['"a"', '"b"', '"c"', '"d"'].map((one) => text.includes(one))).toEqual([false, true, false, true])
@@ -96,14 +96,14 @@ describe('signatures of another model on parts that are sent without them', () =
           {
             role: 'assistant',
             content: 'x',
-            reasoning_details: [{ type: 'reasoning.encrypted', id: 'c1', data: foreign('s') }],
+            reasoning_details: [{ type: 'reasoning.encrypted', id: 'c1', data: ofOther('s') }],
             tool_calls: [chatCall],
           },
         ],
       },
       'messages[0].reasoning_details[0]',
     ],
-    ['responses', { input: [item(foreign('part\0c1\0s'))] }, 'input[0]'],
+    ['responses', { input: [item(ofOther('part\0c1\0s'))] }, 'input[0]'],
     [
       'messages',
       {
@@ -111,7 +111,7 @@ describe('signatures of another model on parts that are sent without them', () =
         messages: [
           {
             role: 'assistant',
-            content: [useCall, { type: 'redacted_thinking', data: foreign('of-call:2:c1s') }],
+            content: [useCall, { type: 'redacted_thinking', data: ofOther('of-call:2:c1s') }],
           },
         ],
       },
@@ -119,7 +119,7 @@ describe('signatures of another model on parts that are sent without them', () =
     ],
     [
       'generateContent',
-      { contents: [{ role: 'model', parts: [{ text: 'x', thought_signature: foreign('s') }] }] },
+      { contents: [{ role: 'model', parts: [{ text: 'x', thought_signature: ofOther('s') }] }] },
       'contents[0].parts[0].thought_signature',
     ],
   ])('are reported for %s', (client, body, path) => {
@@ -127,7 +127,7 @@ describe('signatures of another model on parts that are sent without them', () =
   })
 
   test('are no loss where they are empty, as marks of calls', () => {
-    const call = { functionCall: { name: 'f', args: {} }, thoughtSignature: foreign('') }
+    const call = { functionCall: { name: 'f', args: {} }, thoughtSignature: ofOther('') }
     expect(sent('generateContent', { contents: [{ role: 'model', parts: [call] }] }).lost).toEqual([])
   })
 })
@@ -140,7 +140,7 @@ describe('the Responses API', () => {
   })
 
   test('names the stored response to which a lost item belongs', () => {
-    const context = contextOf('responses', { model: 'a/b', input: [item(foreign('a')), item(foreign('b'))] })
+    const context = contextOf('responses', { model: 'a/b', input: [item(ofOther('a')), item(ofOther('b'))] })
     const report = new LossReport()
     protocols.responses.call.forward({ ...context, rawRequest: { ...context.rawRequest, inserted: 1 } }, TARGET, report)
     expect(report.losses.map(({ path }) => path)).toEqual(['previous_response_id', 'input[0]'])
@@ -156,7 +156,7 @@ describe('the Responses API', () => {
       ],
     }
     const whole = TURN.responses()
-    whole.input.push(item(foreign('a')))
+    whole.input.push(item(ofOther('a')))
     const { body, lost } = sent('responses', whole, [state])
     expect(lost).toEqual(['reasoning_dropped input[3]'])
     expect(body.input.map(({ type }: Json) => type)).toEqual([
