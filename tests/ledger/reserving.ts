@@ -33,14 +33,14 @@ export const REQUEST: Omit<ReservationRequest, 'id'> = {
   worst: noUsage(),
 }
 
-type Options = { cents?: number; flows?: number; policy?: 'cut' | 'finish' }
+type Options = { cents?: number; flows?: number; policy?: 'cut' | 'finish'; overdraft?: bigint }
 
 export async function withRig(options: Options, check: (rig: Rig) => Promise<void>): Promise<void> {
   const most = options.flows ?? 1_000
   const flows = { '5_hour': most, '7_day': 1_000, monthly: 1_000 }
   const { policy: payAsYouGo = 'cut' } = options
   const rig = new Rig(
-    0n,
+    options.overdraft ?? 0n,
     { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows, discount: 0 }]] },
     { payAsYouGo, subscription: 'finish' },
   )
