@@ -88,8 +88,18 @@ async function resolved({ only, not }: Choice, find: (name: string) => Promise<s
 
 /** The requests that a caller may see with an action: of whole accounts, and of its own keys elsewhere. */
 export async function scopeOf(app: AppContext, inbound: ManagementRequest, action: Action): Promise<Scope> {
+  return (await scopeWithAccounts(app, inbound, action)).scope
+}
+
+/** That scope, and the accounts of the keys in it. */
+export async function scopeWithAccounts(
+  app: AppContext,
+  inbound: ManagementRequest,
+  action: Action,
+): Promise<{ scope: Scope; ownAccountIds: string[] }> {
   const { accounts, own } = await accountsOf(app, inbound, action)
-  return accounts === undefined ? {} : { accountIds: accounts, keyIds: await ownKeysIn(app, inbound, own) }
+  const scope = accounts === undefined ? {} : { accountIds: accounts, keyIds: await ownKeysIn(app, inbound, own) }
+  return { scope, ownAccountIds: own }
 }
 
 /** All in which a caller has an action, whatever the accounts that it asks for. */

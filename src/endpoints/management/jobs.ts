@@ -1,23 +1,13 @@
+import type { Action } from '../../accounts/roles.ts'
 import type { AppContext } from '../../context.ts'
 import { invalid } from '../../error.ts'
 import { protocols } from '../../protocols/index.ts'
 import { instantOf } from '../../store/generation-ids.ts'
 import { isInScope } from '../../store/request-filter.ts'
-import type { JobRow, RequestRow, Scope } from '../../store/store.ts'
-import {
-  accountsOf,
-  answer,
-  cursorAfter,
-  limitOf,
-  nothing,
-  positionOf,
-  time,
-  timeOrNull,
-  unknown,
-  type Page,
-} from './answer.ts'
+import type { JobQuestion, JobRow, RequestRow } from '../../store/store.ts'
+import { answer, cursorAfter, limitOf, nothing, positionOf, time, timeOrNull, unknown, type Page } from './answer.ts'
 import { logChange } from './change-log.ts'
-import { idIn, reachedBy, scopeOf, seesListPrices } from './filters.ts'
+import { idIn, reachedBy, scopeWithAccounts, seesListPrices } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
 import { openRows } from './open-requests.ts'
 import { flagIn } from './query-names.ts'
@@ -51,11 +41,17 @@ export type JobAnswer = {
 /** Requests that are open of one caller, among which are its jobs. */
 const OPEN_MAX = 5_000
 
-/** The lines of requests that are open and may be jobs, by their ids. */
-async function openJobs(app: AppContext, inbound: ManagementRequest, scope: Scope): Promise<Map<string, RequestRow>> {
+/** The jobs for which a caller has an action; `open`: the lines of requests that are open and may be jobs, by id. */
+async function jobsIn(
+  app: AppContext,
+  inbound: ManagementRequest,
+  action: Action,
+): Promise<{ open: Map<string, RequestRow>; question: JobQuestion }> {
+  const { scope, ownAccountIds } = await scopeWithAccounts(app, inbound, action)
   const choices = { api: { only: ['predictions', 'responses'] } }
   const filter = { ...scope, choices, flags: {}, seesListPrices: seesListPrices(inbound) }
-  return new Map((await openRows(app, filter, OPEN_MAX)).map((row) => [row.id, row]))
+  const open = new Map((await openRows(app, filter, OPEN_MAX)).map((row) => [row.id, row]))
+  return { open, question: { ...scope, ownAccountIds, openIds: [...open.keys()], now: app.clock.now() } }
 }
 
 const KINDS: readonly JobAnswer['kind'][] = ['prediction', 'response']
@@ -83,11 +79,9 @@ async function listOf(
 ): Promise<Response> {
   const limit = limitOf(inbound)
   const isOpen = flagIn(inbound.query, 'open')
-  const scope = await scopeOf(app, inbound, 'requests.read')
-  const open = await openJobs(app, inbound, scope)
-  const { own } = await accountsOf(app, inbound, 'requests.read')
-  const question = { ...scope, ownAccountIds: own, openIds: [...open.keys()], isOpen, kind, now: app.clock.now() }
-  const { rows, next } = await app.store.reports.jobs(question, positionOf<string>(inbound), limit)
+  const { open, question } = await jobsIn(app, inbound, 'requests.read')
+  const asked = { ...question, isOpen, kind }
+  const { rows, next } = await app.store.reports.jobs(asked, positionOf<string>(inbound), limit)
   const page: Page<JobAnswer> = {
     data: await written(app, inbound, rows, open),
     next: next === null ? null : cursorAfter(inbound, next),
@@ -171,10 +165,7 @@ const progressIn = (logs: string): number | null => {
 /** `POST /v1/management/jobs/{id}/cancel`: no effect on a job that has ended. */
 export async function cancelJob(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
   const id = idIn(inbound.params[0]!)
-  const scope = await scopeOf(app, inbound, 'jobs.change')
-  const { own } = await accountsOf(app, inbound, 'jobs.change')
-  const openIds = [...(await openJobs(app, inbound, scope)).keys()]
-  const question = { ...scope, ownAccountIds: own, openIds, now: app.clock.now() }
+  const { question } = await jobsIn(app, inbound, 'jobs.change')
   // The first before the id that follows this one.
   const [row] = id === undefined ? [] : (await app.store.reports.jobs(question, `${id}0`, 1)).rows
   if (row === undefined || row.id !== id) throw unknown('job', 'id')

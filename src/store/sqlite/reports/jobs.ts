@@ -13,7 +13,7 @@ import { JOB_STATE_BYTES, type JobPage, type JobQuestion, type JobRow } from '..
 import type { NameCache } from './name-cache.ts'
 import { LINE_COLUMNS, lineOf, type LineRow } from './request-rows.ts'
 
-/** A table with jobs: `prefix` is before their ids in it, `where` tells them from other rows. */
+/** A table with jobs: `prefix` is before their ids in it, `where` distinguishes them from other rows. */
 type Source = { kind: JobRow['kind']; table: string; prefix: string; where: string }
 const SOURCES: readonly Source[] = [
   { kind: 'prediction', table: 'predictions', prefix: '', where: '?5 IS NOT NULL' },
