@@ -43,7 +43,7 @@ const BEFORE = Math.max(1, MIGRATIONS.length - 1)
 
 test('the statements of a version are those kept of it: what was released stays, what is new is a step', () => {
   for (const [index, { sql }] of MIGRATIONS.entries()) {
-    // Before the first release only: afterwards, a changed statement would miss in databases that have the version.
+    // For a new version only: a changed statement would miss in databases that have the version.
     if (process.env.UPDATE === '1') writeFileSync(fileOf(index + 1), sql)
     expect(readFileSync(fileOf(index + 1), 'utf8')).toBe(sql)
   }
