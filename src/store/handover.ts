@@ -1,6 +1,7 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { listen, type Listening, type ListenOptions } from '../http/serve.ts'
+import { serverIn } from './server-address.ts'
 import { isLocked, isRunning, processName, runningServer } from './sqlite/lock.ts'
 
 /**
@@ -25,14 +26,7 @@ type Successor = {
 const fileIn = (folder: string): string => join(folder, 'successor')
 
 /** The successor that the file names: its process, and its address for forwarded requests. */
-function named(folder: string): { owner: string; url: string } | undefined {
-  try {
-    const [pid, startedAt, url = ''] = readFileSync(fileIn(folder), 'utf8').trim().split(' ')
-    return { owner: `${pid} ${startedAt}`, url }
-  } catch {
-    return undefined
-  }
-}
+const named = (folder: string): ReturnType<typeof serverIn> => serverIn(fileIn(folder))
 
 /** A hand-over as the server sees it that is replaced. */
 export class Handover {

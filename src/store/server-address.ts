@@ -16,9 +16,15 @@ export function writeServerUrl(folder: string, url: string): void {
 
 /** The address of the server that runs on a folder; undefined where none does, or the system does not show it. */
 export function serverUrl(folder: string): string | undefined {
+  const server = serverIn(fileIn(folder))
+  return server !== undefined && isRunning(server.owner) ? server.url : undefined
+}
+
+/** The server that a file names, by its process and its address; undefined without the file. */
+export function serverIn(file: string): { owner: string; url: string } | undefined {
   try {
-    const [pid, startedAt, url] = readFileSync(fileIn(folder), 'utf8').trim().split(' ')
-    return isRunning(`${pid} ${startedAt}`) ? url : undefined
+    const [pid, startedAt, url = ''] = readFileSync(file, 'utf8').trim().split(' ')
+    return { owner: `${pid} ${startedAt}`, url }
   } catch {
     return undefined
   }
