@@ -96,7 +96,7 @@ export const cssVariables: CSSVariablesResolver = () => ({
     '--surface-raised': '#f7f8f9',
     '--line': '#e3e6ea',
     '--line-strong': '#c9ced5',
-    '--hover': '#f1f3f5',
+    '--hover': '#f3f5f7',
   },
   dark: {
     '--mantine-color-body': '#1d1f21',
