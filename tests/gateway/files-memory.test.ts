@@ -68,11 +68,11 @@ describe('memory', () => {
   )
 
   test.skipIf(!isLinux)(
-    'memory grows by less than half of an upload of 400 MiB into PostgreSQL',
+    'memory grows by less than 200 MiB during an upload of 256 MiB into PostgreSQL',
     async () => {
       const data = newPostgresFolder()
       try {
-        expect(await growth(400, 'chunked', data)).toBeLessThan(200)
+        expect(await growth(256, 'chunked', data)).toBeLessThan(200)
         expect(existsSync(join(data, 'files'))).toBe(false)
       } finally {
         rmSync(data, { recursive: true, force: true })
