@@ -69,15 +69,14 @@ export class AssistantWriter {
           break
         case 'text':
           if ((part.signature?.data ?? '') !== '') this.#loseSignature(part)
-          if (hasCalled && part.text !== '') this.#loseOrder(part)
+          if (hasCalled && part.text !== '') this.#loseOrder(part, 'a message has its text before its tool calls')
           break
         default:
           break
       }
   }
 
-  #loseOrder(part: Part): void {
-    const reason = 'a message has its text before its tool calls'
+  #loseOrder(part: Part, reason: string): void {
     this.#translation.lose('turn_reordered', this.#translation.at(part), reason)
   }
 
@@ -115,12 +114,18 @@ export class AssistantWriter {
   /** Earlier reasoning in the field that this provider reads. Reasoning signed by another model is not sent. */
   #reasoning(parts: Part[]): Json {
     const { reasoningField: field = 'reasoning_content' } = this.#translation.target.quirks
-    const reasoning = parts.filter((part) => part.type === 'reasoning')
     const sent: ReasoningPart[] = []
-    for (const part of reasoning) {
+    let hasContent = false
+    for (const part of parts) {
+      if (part.type === 'tool-call') hasContent = true
+      if (part.type === 'text' || part.type === 'refusal') hasContent ||= part.text !== ''
+      if (part.type !== 'reasoning') continue
       const { signature, text } = part
-      if (field !== 'none' && (signature === undefined ? text !== '' : this.#isOfTarget(signature))) sent.push(part)
-      else
+      if (field !== 'none' && (signature === undefined ? text !== '' : this.#isOfTarget(signature))) {
+        sent.push(part)
+        if (hasContent && text !== '')
+          this.#loseOrder(part, 'a message has its reasoning before its text and its tool calls')
+      } else
         this.#translation.lose(
           'reasoning_dropped',
           this.#translation.at(part),

@@ -30,6 +30,32 @@ test('text after a call is sent before it, which is reported', () => {
   expect(lost).toEqual(['turn_reordered q'])
 })
 
+test('reasoning after text or a call is sent before both, which is reported', () => {
+  const reasoningOf = (text: string, more: object = {}): Part => ({ type: 'reasoning', text, path: text, ...more })
+  const lostOf = (parts: Part[], quirks: Quirks = {}) =>
+    sentFor(
+      {
+        turns: [
+          { role: 'assistant', parts },
+          { role: 'user', parts: [textOf('x')] },
+        ],
+      },
+      quirks,
+    )
+  const interleaved = [reasoningOf('r1'), textOf('a'), reasoningOf('r2'), textOf('b')]
+  const { body, lost } = lostOf(interleaved)
+  expect(body.messages[0]).toMatchObject({ reasoning_content: 'r1r2', content: 'ab' })
+  expect(lost).toEqual(['turn_reordered r2'])
+  expect(lostOf(interleaved, { reasoningField: 'reasoning_details' }).lost).toEqual(['turn_reordered r2'])
+  const lostAfterCall = lostOf([callOf('1'), reasoningOf('r1'), callOf('2')]).lost
+  expect(lostAfterCall).toContain('turn_reordered r1')
+  expect(lostOf([textOf(''), reasoningOf('r1'), reasoningOf('r2'), textOf('b')]).lost).toEqual([])
+  // Without a text there is nothing to read in another order.
+  const signature = { data: 's', issuer: { provider: 'p', model: 'up-model' } }
+  expect(lostOf([textOf('a'), reasoningOf('', { redacted: true, signature })]).lost).toEqual([])
+  expect(lostOf(interleaved, { reasoningField: 'none' }).lost).toEqual(['reasoning_dropped r1', 'reasoning_dropped r2'])
+})
+
 describe('media', () => {
   const sent = (type: MediaPart['type'], source: MediaPart['source'], quirks: Quirks = {}, more: object = {}): Json =>
     sentFor({ turns: [{ role: 'user', parts: [{ type, source, path: 'p', ...more }, textOf('x')] }] }, quirks).body
@@ -106,6 +132,7 @@ describe('conversations', () => {
       'content_dropped messages[1].content[2]',
       'content_native messages[1].content[3]',
       'reasoning_dropped messages[1].content[0]',
+      'turn_reordered messages[2].content[0]',
       'result_added messages[1].content[4]',
     ])
   })
