@@ -7,7 +7,7 @@ import { contextOf, HELLO, type Json, sendTo } from './routes.ts'
 /**
  * Signatures of Google's texts through a client of responses that returns all items in their order, as Codex and
  * OpenAI's SDK do. A stream has the signature of a text in an empty part behind it, where a whole response has it on
- * the text: it comes back on the text, as from the AI SDK.
+ * the text: it comes back in the part that had it.
  */
 
 const text = (said: string, signature?: string): Json => ({
@@ -23,14 +23,14 @@ const call = (id: string, signature?: string): Json => ({
 /** The parts of a response, and those that Google gets back: pieces without signatures are joined. */
 const RESPONSES: [what: string, received: Json[], returned: Json[]][] = [
   ['a signed text', [text('Aaa', 'S')], [text('Aaa', 'S')]],
-  ['a signature in an empty last part', [text('Aa'), text('a'), text('', 'S')], [text('Aaa', 'S')]],
+  ['a signature in an empty last part', [text('Aa'), text('a'), text('', 'S')], [text('Aaa'), text('', 'S')]],
   ['a signed first piece', [text('A', 'S'), text('a'), text('a')], [text('A', 'S'), text('aa')]],
   ['two signed texts', [text('Aaa', 'S1'), text('Bbb', 'S2')], [text('Aaa', 'S1'), text('Bbb', 'S2')]],
   ['a signed text after a thought', [thought('hm'), text('Aaa', 'S')], [thought('hm'), text('Aaa', 'S')]],
   [
     'texts around a call',
     [text('Aaa'), call('c1', 'S1'), text('Bbb'), text('', 'S2')],
-    [text('Aaa'), call('c1', 'S1'), text('Bbb', 'S2')],
+    [text('Aaa'), call('c1', 'S1'), text('Bbb'), text('', 'S2')],
   ],
   [
     'a signed text before parallel calls',

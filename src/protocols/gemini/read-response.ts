@@ -74,6 +74,8 @@ export class GeminiResponseReader implements Reader {
   #id = ''
   #call: Call | undefined
   #calls = 0
+  /** The signature of a part without a text, which waits for the citations of the text before it. */
+  #emptySigned: string | undefined
   /** Number of steps of Google's own tools: each call is followed by its result. */
   #steps = 0
   #hasCandidate = false
@@ -208,6 +210,11 @@ export class GeminiResponseReader implements Reader {
     logprobs: TokenLogprob[] | undefined,
   ): void {
     if (text === '' && signature === undefined && logprobs === undefined) return
+    if (text === '' && !isReasoning && logprobs === undefined) {
+      this.#closePart()
+      this.#emptySigned = signature
+      return
+    }
     const part = isReasoning ? this.#openReasoning(text === '') : this.#openText()
     if (!isReasoning) this.#text += text
     part.append(text, logprobs)
@@ -294,6 +301,13 @@ export class GeminiResponseReader implements Reader {
   #closePart(): void {
     this.#parts.closeAll()
     this.#endCall()
+    this.#writeEmptySigned()
+  }
+
+  /** Google wants a signature back on the part that had it, not on the text before it. */
+  #writeEmptySigned(): void {
+    if (this.#emptySigned !== undefined) this.#parts.whole({ type: 'text' }, '', this.#emptySigned)
+    this.#emptySigned = undefined
   }
 
   #finish(): void {
@@ -304,6 +318,7 @@ export class GeminiResponseReader implements Reader {
     if (textStart !== undefined)
       for (const citation of this.#citations.read(this.#text, textStart, this.#partStarts))
         this.#parts.whole({ type: 'citation', citation })
+    this.#writeEmptySigned()
     for (const [kind, value] of this.#citations.metadata(textStart !== undefined)) this.#native(kind, value)
     this.#unread.writeTo(this.#parts, 'generateContent')
     this.#reportUsage()

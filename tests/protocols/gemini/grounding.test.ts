@@ -23,3 +23,18 @@ test('supports that are no objects are left out, and the others cite their sourc
   const { parts } = fold(eventsOf([chunkOf([{ text: 'Hi' }], { finishReason: 'STOP', groundingMetadata })]))
   expect(parts).toMatchObject([{ text: 'Hi', citations: [{ url: 'https://a', start: 0, end: 2 }] }])
 })
+
+test('a citation belongs to the text before an empty part with a signature', () => {
+  const groundingMetadata = {
+    groundingChunks: [{ web: { uri: 'https://a' } }],
+    groundingSupports: [{ segment: { startIndex: 0, endIndex: 2 }, groundingChunkIndices: [0] }],
+  }
+  const chunks = [
+    chunkOf([{ text: 'Hi' }]),
+    chunkOf([{ text: '', thoughtSignature: 's' }], { finishReason: 'STOP', groundingMetadata }),
+  ]
+  expect(fold(eventsOf(chunks)).parts).toMatchObject([
+    { text: 'Hi', citations: [{ url: 'https://a', start: 0, end: 2 }] },
+    { text: '', signature: { data: 's' } },
+  ])
+})

@@ -155,7 +155,8 @@ describe('parts of a response', () => {
     ).toEqual([
       { type: 'reasoning', form: 'summary', text: 'x' },
       { type: 'tool-call', id: 'i', name: 'f', arguments: '{}', form: 'function', signature: { data: 's1' } },
-      { type: 'text', text: 'a', signature: { data: 's2' } },
+      { type: 'text', text: 'a' },
+      { type: 'text', text: '', signature: { data: 's2' } },
     ])
     expect(partsOf([chunkOf([{ text: '', thought: true, thoughtSignature: 's' }], STOP)])).toEqual([
       { type: 'reasoning', redacted: true, text: '', signature: { data: 's' } },
