@@ -33,6 +33,14 @@ export function nearestEffort(
   return nearest
 }
 
+/** Reports the effort of a request that is sent with its budget. */
+export const loseEffort = (translation: Translation): void =>
+  translation.lose(
+    'unsupported_combination',
+    translation.setting('reasoning.effort'),
+    'the provider takes a budget instead of an effort',
+  )
+
 /**
  * Refuses a request for nothing but audio, of which the response would have none: text in its place would mislead.
  * `hasAudio`: the protocol can ask for audio.

@@ -1,5 +1,5 @@
 import { EFFORTS, type Effort, type GenerationRequest, type Reasoning } from '../../generation/request.ts'
-import { nearestEffort } from '../capabilities.ts'
+import { loseEffort, nearestEffort } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Capabilities, Target } from '../protocol.ts'
@@ -60,6 +60,7 @@ function writeObject(
     takesBudgets(target) && budgetTokens !== undefined && budgetTokens > 0
       ? writeBudget(budgetTokens, maxOutputTokens, target.capabilities, translation)
       : undefined
+  if (budget !== undefined && effort !== undefined) loseEffort(translation)
   const written = {
     ...(budget !== undefined
       ? { max_tokens: budget }

@@ -1,5 +1,5 @@
 import type { Effort, Reasoning } from '../../generation/request.ts'
-import { nearestEffort } from '../capabilities.ts'
+import { loseEffort, nearestEffort } from '../capabilities.ts'
 import type { Capabilities } from '../protocol.ts'
 import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
 import type { Translation } from '../translation.ts'
@@ -36,17 +36,17 @@ function writeLevel(
   { efforts = LEVELS }: Capabilities,
   translation: Translation,
 ): Json | undefined {
-  const budget = budgetTokens !== undefined && budgetTokens >= 0 ? budgetTokens : undefined
-  const meant = budget === undefined ? effort : effortOfBudget(budget)
+  const isBudget = budgetTokens !== undefined && budgetTokens >= 0 && (effort === undefined || budgetTokens === 0)
+  const meant = isBudget ? effortOfBudget(budgetTokens) : effort
   if (meant === undefined) return undefined
-  const setting = budget === undefined ? 'reasoning.effort' : 'reasoning.budgetTokens'
+  const setting = isBudget ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const sent = nearestEffort(meant, { efforts }, setting, translation)
-  if (budget !== undefined && budget !== 0 && sent === meant)
-    translation.lose(
-      'budget_as_effort',
-      translation.setting(setting),
-      `the provider takes an effort instead of a budget: '${sent}'`,
-    )
+  if (budgetTokens !== undefined && budgetTokens > 0) {
+    const path = translation.setting('reasoning.budgetTokens')
+    const reason = 'the provider takes an effort instead of a budget'
+    if (!isBudget) translation.lose('unsupported_combination', path, reason)
+    else if (sent === meant) translation.lose('budget_as_effort', path, `${reason}: '${sent}'`)
+  }
   return sent === undefined ? undefined : { thinkingLevel: sent.toUpperCase() }
 }
 
@@ -56,6 +56,7 @@ function writeBudget(
   translation: Translation,
 ): Json | undefined {
   if (budgetTokens !== undefined && budgetTokens >= 0) {
+    if (effort !== undefined) loseEffort(translation)
     const thinkingBudget = acceptedBudget(budgetTokens, range)
     if (thinkingBudget !== budgetTokens)
       translation.lose(

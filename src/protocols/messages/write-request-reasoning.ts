@@ -1,5 +1,5 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import { nearestEffort, limitOutputTokens } from '../capabilities.ts'
+import { loseEffort, limitOutputTokens, nearestEffort } from '../capabilities.ts'
 import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
 import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
@@ -114,6 +114,7 @@ function writeBudget(
     )
     return { maxTokens: limit }
   }
+  if (effort !== undefined && exact !== undefined) loseEffort(translation)
   if (effort !== undefined && exact === undefined)
     translation.lose(
       'effort_as_budget',
