@@ -84,17 +84,28 @@ const isOrHasCached = (part: Part): boolean =>
 export const isEmptyResult = ({ content, isError }: Pick<ToolResultPart, 'content' | 'isError'>): boolean =>
   isError !== true && content.every((part) => part.type === 'text' && part.text === '')
 
-/** Reports the breakpoints of which a provider of another protocol than messages is not sent all. */
-export function loseBreakpoints(translation: Translation, field: Capabilities['cacheBreakpoints']): void {
+/**
+ * Reports the breakpoints of which a provider of another protocol than messages is not sent all. `onOutput`: the texts
+ * of earlier responses can have one.
+ */
+export function loseBreakpoints(
+  translation: Translation,
+  field: Capabilities['cacheBreakpoints'],
+  onOutput = true,
+): void {
   const { request } = translation
   if (request.cache !== undefined && field === undefined)
     translation.lose('cache_breakpoint_dropped', translation.setting('cache'))
   else if (request.cache?.ttl !== undefined && field !== 'cache_control')
     translation.lose('cache_lifetime_adjusted', translation.setting('cache'))
+  const breakpoints = breakpointsOf(request)
   const tools = new Set<unknown>(request.tools)
-  for (const element of breakpointsOf(request)) {
+  const output = new Set(onOutput || breakpoints.length === 0 ? [] : outputTexts(request))
+  for (const element of breakpoints) {
     const path = translation.at(element, 'cache')
     if (field === undefined) translation.lose('cache_breakpoint_dropped', path)
+    else if (output.has(element))
+      translation.lose('cache_breakpoint_dropped', path, 'the text of an earlier response cannot have one')
     else if (element.type === 'tool-call' || (tools.has(element) && field !== 'cache_control'))
       translation.lose('cache_breakpoint_dropped', path, 'the next cache breakpoint covers it')
     else if (element.type === 'tool-result' && isEmptyResult(element as ToolResultPart))
@@ -103,3 +114,6 @@ export function loseBreakpoints(translation: Translation, field: Capabilities['c
       translation.lose('cache_lifetime_adjusted', path)
   }
 }
+
+const outputTexts = ({ turns }: GenerationRequest): unknown[] =>
+  turns.flatMap(({ role, parts }) => (role === 'assistant' ? parts.filter(({ type }) => type === 'text') : []))

@@ -315,6 +315,21 @@ describe('the empty result of a tool', () => {
   })
 })
 
+test('a breakpoint on the text of an earlier response is sent to chat completions, and reported for responses', () => {
+  const said = { type: 'text', text: 'b', cache_control: HOUR }
+  const messages = [
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: [said] },
+    { role: 'user', content: 'c' },
+  ]
+  const request = { max_tokens: 9, messages }
+  const toChat = sent('messages', 'chat.completions', request, { cacheBreakpoints: 'cache_control' })
+  expect([breakpointsIn(toChat.body), toChat.lost]).toEqual([['messages[1].content[0] 1h'], []])
+  const toResponses = sent('messages', 'responses', request, { cacheBreakpoints: 'prompt_cache_breakpoint' })
+  expect(breakpointsIn(toResponses.body)).toEqual([])
+  expect(toResponses.lost).toEqual(['cache_breakpoint_dropped messages[1].content[0].cache_control'])
+})
+
 describe('the key and the retention of a cache', () => {
   const chat = { prompt_cache_key: 'k', prompt_cache_retention: '24h', messages: [{ role: 'user', content: 'a' }] }
   const responses = { prompt_cache_key: 'k', prompt_cache_retention: '24h', input: 'a' }

@@ -56,7 +56,7 @@ export function writeRequest(translation: Translation): Json {
     ...(request.stream ? { stream: true } : {}),
     ...(include.length > 0 ? { include } : {}),
   }
-  loseBreakpoints(translation, breakpoints(target))
+  loseBreakpoints(translation, breakpoints(target), false)
   return body
 }
 
