@@ -2,6 +2,7 @@ import type { GenerationRequest, OutputFormat, TextPart } from '../../generation
 import { present } from '../fields.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import type { Capabilities } from '../protocol.ts'
+import { withFormatNotes } from '../schema/format-notes.ts'
 import { responseSchema } from '../schema/openai.ts'
 import { refusingAt } from '../schema/schema.ts'
 import { objectResponse } from '../schema/wrapping.ts'
@@ -65,7 +66,7 @@ function describedSchema(format: SchemaFormat, translation: Translation): unknow
     objectResponse(format, translation.schemaBudget),
   )
   if (wrapped) translation.undo({ type: 'unwrap' })
-  return schema
+  return withFormatNotes(schema, format, translation)
 }
 
 function writeJson(

@@ -232,6 +232,19 @@ describe('transforms', () => {
     expect(described.lost).toEqual(['format_described output_config.format'])
   })
 
+  test('a described schema has the name and the description of its format', () => {
+    const schema = { type: 'object', properties: { a: { type: 'string' } } }
+    const outputFormat: GenerationRequest['outputFormat'] = {
+      type: 'schema',
+      schema,
+      name: 'city',
+      description: 'Where?',
+    }
+    const { body } = sentFor({ outputFormat }, {}, { formats: ['json_object'] })
+    const [, described] = body.messages[0].content.split('with nothing else:\n')
+    expect(JSON.parse(described)).toEqual({ title: 'city', description: 'Where?', ...schema })
+  })
+
   test('a renamed tool is reported with its path, and its calls get the name of the client', () => {
     const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'a.b', path: 'tools[0]' }]
     const { body, lost, transforms } = sentFor({ tools })
