@@ -61,9 +61,10 @@ export class MessageReader {
     this.#onReasoning(message)
     this.#onContent(message.content, readLogprobs(logprobs))
     if (Array.isArray(message.annotations)) for (const one of message.annotations) this.#annotations.push(one)
-    // DeepSeek's log probabilities of the reasoning.
-    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content))
-      this.#native.push(['logprobs', logprobs.reasoning_content])
+    // The log probabilities of a refusal, and DeepSeek's of the reasoning.
+    if (isObject(logprobs))
+      for (const tokens of [logprobs.refusal, logprobs.reasoning_content])
+        if (Array.isArray(tokens) && tokens.length > 0) this.#native.push(['logprobs', tokens])
     const refusal = nonEmpty(message.refusal)
     if (refusal !== undefined) {
       this.refused = true

@@ -7,6 +7,15 @@ import { chunkOf, partsOf, read, stop, type Json } from './streaming.ts'
 
 /** Streams and responses of chat completions, in all the forms that servers send. */
 
+test('log probabilities of a refusal are native to chat completions', () => {
+  const refusal = [{ token: 'no', logprob: -1, bytes: null, top_logprobs: [] }]
+  const choice = { message: { refusal: 'no' }, logprobs: { content: null, refusal }, finish_reason: 'stop' }
+  expect(fold(eventsOf('chat.completions', { choices: [choice] })).parts).toEqual([
+    { type: 'refusal', text: 'no' },
+    { type: 'native', protocol: 'chat.completions', kind: 'logprobs', value: refusal },
+  ])
+})
+
 describe('a message beside a delta', () => {
   const both = (delta: Json, message: Json, more: Json = {}): Json => ({
     id: 'up',
