@@ -50,6 +50,13 @@ export const unwrapSignature = (text: string): Signature => {
 }
 
 /**
+ * Reasoning whose text the client wants omitted, as the note in the envelope of its signature: the issuer may require
+ * the text beside it in the next request.
+ */
+export const hiddenText = (text: string): string => Buffer.from(text).toString('base64')
+export const readHiddenText = (note: string): string => Buffer.from(note, 'base64').toString()
+
+/**
  * Detects a signature that was truncated or altered: its provider would refuse the whole request. The digest is not a
  * secret, since the provider verifies its own signature anyway.
  */

@@ -10,7 +10,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { type Signature, unwrapSignature } from '../../generation/signature.ts'
+import { readHiddenText, type Signature, unwrapSignature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
@@ -19,7 +19,7 @@ import { readCitation } from './citations.ts'
 import { pageIn, stepsOf } from './hosted-tools.ts'
 import { contentProblem, readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
-import { readHiddenText, untagPartSignature } from './shapes.ts'
+import { untagPartSignature } from './shapes.ts'
 
 /** `system` and `messages`. Leading instructions are part of `system`; tool results are turns of their own. */
 export function readConversation(
@@ -183,9 +183,8 @@ class ConversationReader {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
     const { note, ...own } = unwrapSignature(signature ?? '')
-    if (own.data === '') return { type: 'reasoning', path: block.path, text }
     const shown = text === '' && note !== undefined ? readHiddenText(note) : text
-    return { type: 'reasoning', path: block.path, text: shown, signature: own }
+    return { type: 'reasoning', path: block.path, text: shown, ...(own.data === '' ? {} : { signature: own }) }
   }
 
   /** Either reasoning whose text is hidden, or the signature of another part (`tagPartSignature`). */

@@ -194,13 +194,6 @@ export function untagPartSignature(data: string): { data: string; of: SignedPart
   return { data: data.slice(end), of: { call: data.slice(beginning.length, end) } }
 }
 
-/**
- * Reasoning whose text the client wants omitted, as the note in the envelope of its signature: the issuer may require
- * the text beside it in the next request.
- */
-export const hiddenText = (text: string): string => Buffer.from(text).toString('base64')
-export const readHiddenText = (note: string): string => Buffer.from(note, 'base64').toString()
-
 /** Tool-call ids and tool names that Anthropic accepts. */
 export const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/

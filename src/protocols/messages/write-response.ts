@@ -1,7 +1,7 @@
 import type { GenerationResponse, PartHead } from '../../generation/event.ts'
 import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { anthropicTier } from '../../generation/service-class.ts'
-import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
+import { hiddenText, type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
 import {
   adjustSteps,
@@ -17,7 +17,6 @@ import { passagesOf, writeCitation } from './citations.ts'
 import { writeStep } from './hosted-tools.ts'
 import {
   type Block,
-  hiddenText,
   type Json,
   readInput,
   type SignedPart,
@@ -205,7 +204,8 @@ export function reasoningBlocks(
   issuer: Issuer | undefined,
   hidden = '',
 ): Block[] {
-  if (text === '' && (signature ?? '') === '') return []
+  const isCarried = text !== '' || (hidden !== '' && issuer !== undefined)
+  if (!isCarried && (signature ?? '') === '') return []
   const wrapped = wrapSignature(signature ?? '', issuer, hiddenText(hidden))
   return redacted && text + hidden === ''
     ? [{ type: 'redacted_thinking', data: wrapped }]

@@ -91,5 +91,7 @@ function replayable(item: unknown, target: Target): unknown {
   const signature = unwrapSignature(encrypted)
   if (readTaggedSignature(signature.data) !== undefined) return undefined
   if (signature.issuer === undefined) return item
-  return isReplayableAt(signature, target, true) ? { ...item, encrypted_content: signature.data } : undefined
+  return signature.data !== '' && isReplayableAt(signature, target, true)
+    ? { ...item, encrypted_content: signature.data }
+    : undefined
 }

@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart } from '../../generation/request.ts'
-import { unwrapSignature, type Signature } from '../../generation/signature.ts'
+import { readHiddenText, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
 import { isObject, objectsOf, stringOf } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
@@ -145,21 +145,22 @@ export class InputReader {
     item.take('status')
     const summary = textOfParts(item, 'summary'),
       raw = textOfParts(item, 'content')
-    const signature = encrypted === undefined ? undefined : unwrapSignature(encrypted)
-    const tagged = signature === undefined ? undefined : readTaggedSignature(signature.data)
-    if (tagged !== undefined && !isOfReasoning(tagged))
-      return this.#sign(item, tagged.subject, { ...signature!, data: tagged.data })
+    const { note, ...signature } = unwrapSignature(encrypted ?? '')
+    const tagged = readTaggedSignature(signature.data)
+    if (tagged !== undefined) signature.data = tagged.data
+    if (tagged !== undefined && !isOfReasoning(tagged)) return this.#sign(item, tagged.subject, signature)
+    const hidden = note === undefined || summary + raw !== '' ? '' : readHiddenText(note)
     // The id of an item that came from another protocol is ours, and means nothing to its issuer.
-    const isOwnId = id !== undefined && signature?.issuer === undefined
+    const isOwnId = id !== undefined && signature.issuer === undefined
     const base = { type: 'reasoning' as const, ...(isOwnId ? { id } : {}), path: item.path }
     const parts: ReasoningPart[] = []
-    if (summary !== '')
-      parts.push({ ...base, text: summary, ...(tagged === undefined ? { form: 'summary' as const } : {}) })
+    if (summary + hidden !== '')
+      parts.push({ ...base, text: summary + hidden, ...(tagged === undefined ? { form: 'summary' as const } : {}) })
     if (raw !== '') parts.push({ ...base, text: raw, form: 'raw' })
-    if (parts.length === 0 && signature !== undefined)
+    if (parts.length === 0 && encrypted !== undefined)
       parts.push({ ...base, text: '', ...(tagged?.subject === SUBJECTS.redactedReasoning ? { redacted: true } : {}) })
-    if (signature !== undefined)
-      parts.at(-1)!.signature = tagged === undefined ? signature : { ...signature, data: tagged.data }
+    // Unsigned reasoning whose text is hidden has an envelope without a signature.
+    if (encrypted !== undefined && (signature.data !== '' || hidden === '')) parts.at(-1)!.signature = signature
     if (parts.length > 0) this.#append('assistant', item, parts)
   }
 

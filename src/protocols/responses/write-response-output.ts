@@ -179,8 +179,8 @@ export class ResponseOutput {
     this.endItem(open, { encrypted_content: this.wrapped(tagSignature(subject, signature)) })
   }
 
-  wrapped(signature: string): string {
-    return wrapSignature(signature, this.#context.responseIdentity.issuer)
+  wrapped(signature: string, note?: string): string {
+    return wrapSignature(signature, this.#context.responseIdentity.issuer, note)
   }
 }
 

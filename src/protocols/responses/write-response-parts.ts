@@ -1,5 +1,6 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
+import { hiddenText } from '../../generation/signature.ts'
 import { readObject } from '../../json/exact.ts'
 import { lose } from '../losses.ts'
 import type { ResponseContext } from '../protocol.ts'
@@ -40,21 +41,26 @@ export class ContentWriter implements PartWriter {
   }
 }
 
-/** Reasoning: one item for each part, its text the summary or, of raw reasoning, the content. */
+/**
+ * Reasoning: one item for each part, its text the summary or, of raw reasoning, the content. A client that requests no
+ * summary gets the text inside the envelope of the signature, since the issuer may require it in the next request.
+ */
 export class ReasoningWriter implements PartWriter {
   readonly #output: ResponseOutput
   readonly #head: PartHead & { type: 'reasoning' }
+  /** The provider speaks another protocol, and gets its reasoning back as it was. */
   readonly #tagsSignature: boolean
+  readonly #hidesText: boolean
   readonly #isRaw: boolean
   readonly #open: OpenItem
   #text = ''
 
-  /** `tagsSignature`: the provider speaks another protocol, and gets its reasoning back as it was. */
-  constructor(output: ResponseOutput, head: PartHead & { type: 'reasoning' }, tagsSignature: boolean) {
+  constructor(output: ResponseOutput, head: PartHead & { type: 'reasoning' }, context: ResponseContext) {
     this.#output = output
     this.#head = head
-    this.#tagsSignature = tagsSignature
-    this.#isRaw = head.form === 'raw'
+    this.#tagsSignature = context.responseIdentity.issuer !== undefined
+    this.#hidesText = context.request.reasoning?.visible === false
+    this.#isRaw = head.form === 'raw' && !this.#hidesText
     output.endOpenItems('completed')
     const content = this.#isRaw ? { content: [] } : {}
     this.#open = output.addItem({ id: newId('rs'), type: 'reasoning', summary: [], ...content })
@@ -72,12 +78,13 @@ export class ReasoningWriter implements PartWriter {
   }
 
   append(text: string): void {
-    if (this.#text === '') this.#emit('part.added', { part: this.#part() })
+    if (this.#text === '' && !this.#hidesText) this.#emit('part.added', { part: this.#part() })
     this.#text += text
-    this.#emit('text.delta', { delta: text })
+    if (!this.#hidesText) this.#emit('text.delta', { delta: text })
   }
 
   close(signature: string | undefined): void {
+    if (this.#hidesText) return this.#closeHidden(signature)
     const part = this.#part()
     if (this.#text !== '') {
       this.#emit('text.done', { text: this.#text })
@@ -89,13 +96,19 @@ export class ReasoningWriter implements PartWriter {
     this.#output.endItem(this.#open, { ...text, ...encrypted })
   }
 
+  #closeHidden(signature: string | undefined): void {
+    const isEmpty = signature === undefined && (this.#text === '' || !this.#tagsSignature)
+    const wrapped = isEmpty ? undefined : this.#output.wrapped(this.#tagged(signature ?? ''), hiddenText(this.#text))
+    this.#output.endItem(this.#open, wrapped === undefined ? {} : { encrypted_content: wrapped })
+  }
+
   /** Redacted reasoning looks like reasoning without a text here, and any reasoning like a summary. */
   #tagged(signature: string): string {
     const { redacted, form } = this.#head
     const subject =
       redacted === true
         ? SUBJECTS.redactedReasoning
-        : form === undefined && this.#text !== ''
+        : form !== 'summary' && !this.#isRaw && this.#text !== ''
           ? SUBJECTS.reasoningWithoutForm
           : undefined
     return this.#tagsSignature && subject !== undefined ? tagSignature(subject, signature) : signature

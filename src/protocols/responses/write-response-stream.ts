@@ -110,7 +110,7 @@ export class ResponsesResponseWriter implements Writer {
         this.#output.cite(head.citation)
         return NO_PART
       case 'reasoning':
-        return new ReasoningWriter(this.#output, head, this.#context.responseIdentity.issuer !== undefined)
+        return new ReasoningWriter(this.#output, head, this.#context)
       case 'tool-call':
         return head.name === this.#names.search
           ? new SearchWriter(this.#output, head, this.#context)

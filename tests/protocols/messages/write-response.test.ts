@@ -221,6 +221,16 @@ describe('a response stream', () => {
     const { turns } = read({ messages: [{ role: 'assistant', content: [block] }] })
     const signature = { data: 's', issuer: { provider: 'g', model: 'x' } }
     expect(withoutPaths(turns[0]!.parts)).toEqual([{ type: 'reasoning', text: 'hm\0 ok', signature }])
+    const unsigned = [START, ...part(0, { type: 'reasoning' }, ['hm']), stop()]
+    const { content } = writeResponse(fold(unsigned), hidden) as Any
+    const again = read({ messages: [{ role: 'assistant', content }] })
+    expect([content[0].thinking, withoutPaths(again.turns[0]!.parts)]).toEqual([
+      '',
+      [{ type: 'reasoning', text: 'hm' }],
+    ])
+    const unsignedWriter = messages.serve.writer(hidden)
+    const deltas = datas(unsigned.flatMap((event) => unsignedWriter.write(event))).map(({ delta }) => delta?.signature)
+    expect(deltas).toContain(content[0].signature)
   })
 
   test('has calls without arguments, incomplete ones as they came, and free text as one field', () => {
