@@ -5,9 +5,29 @@ import { readInput, type Block, type Json } from './shapes.ts'
 
 /** Tools that Anthropic runs, in the terms of all protocols. */
 
-/** Undefined for another kind of tool. The server of an `mcp_toolset` is in `mcp_servers`. */
-export const hostedTool = (kind: string): HostedTool[] | undefined =>
-  kind.startsWith('code_execution_') ? [{ type: 'code' }] : kind === 'mcp_toolset' ? [] : undefined
+/**
+ * Undefined for another kind of tool, and for a toolset that forbids single tools, since other providers have lists of
+ * allowed ones only, or that has no server in `mcp_servers`, which stands for the toolset.
+ */
+export function hostedTool(kind: string, tool: Json, servers: readonly Json[]): HostedTool[] | undefined {
+  if (kind.startsWith('code_execution_')) return [{ type: 'code' }]
+  if (kind !== 'mcp_toolset' || !servers.some(({ name }) => name === tool.mcp_server_name)) return undefined
+  const isForbidding = Object.values(objectOf(tool.configs)).some((config) => objectOf(config).enabled === false)
+  return isForbidding && objectOf(tool.default_config).enabled !== false ? undefined : []
+}
+
+/** The members of a toolset that only this protocol has, by their paths within it. */
+export function ownMembers({ default_config: usual, configs }: Json): [path: string, value: unknown][] {
+  const all = [
+    ['default_config', usual],
+    ...Object.entries(objectOf(configs)).map(([of, one]) => [`configs.${of}`, one]),
+  ]
+  return all.flatMap(([path, config]) =>
+    Object.entries(objectOf(config)).flatMap(([name, value]): [string, unknown][] =>
+      name === 'enabled' || value === null || value === false ? [] : [[`${path as string}.${name}`, value]],
+    ),
+  )
+}
 
 /** `mcp_servers`, with what the toolsets among the tools allow of each; undefined for a server of an unknown kind. */
 export function hostedServers(servers: readonly unknown[], tools: readonly unknown[]): HostedTool[] | undefined {

@@ -2,7 +2,7 @@ import type { GenerationRequest, Tool, WebSearch } from '../../generation/reques
 import { readLifetime } from '../cache-breakpoints.ts'
 import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present, tryRead } from '../fields.ts'
-import { hostedServers, hostedTool, MCP } from './hosted-tools.ts'
+import { hostedServers, hostedTool, MCP, ownMembers } from './hosted-tools.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
@@ -30,7 +30,7 @@ function readOwnTools(fields: Fields, extras: Extras): ToolsReading {
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool, extras)
+      return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool, servers, extras)
     })
   if (servers.length > 0) tools.push(readServers(fields, servers, defined))
   return {
@@ -82,7 +82,7 @@ function readSearch(tool: Fields, extras: Extras): WebSearch {
 }
 
 const readFunction = (tool: Fields, extras: Extras): Tool =>
-  tryRead(readOwnFunction, tool, extras) ?? nativeTool('custom', tool, extras)
+  tryRead(readOwnFunction, tool, extras) ?? nativeTool('custom', tool, [], extras)
 
 function readOwnFunction(tool: Fields, extras: Extras): Tool {
   tool.string('type')
@@ -106,11 +106,15 @@ function readOwnFunction(tool: Fields, extras: Extras): Tool {
 /** Members of hosted tools that other protocols have too. */
 const CARRIED = new Set(['type', 'name', 'mcp_server_name', 'default_config', 'configs'])
 
-function nativeTool(kind: string, tool: Fields, extras: Extras): Tool {
-  const hosted = hostedTool(kind)
-  if (hosted !== undefined)
+/** `servers`: of the request, to which toolsets refer. */
+function nativeTool(kind: string, tool: Fields, servers: readonly Fields[], extras: Extras): Tool {
+  const serverValues = servers.map(({ value }) => value)
+  const hosted = hostedTool(kind, tool.value, serverValues)
+  if (hosted !== undefined) {
     for (const [name, value] of Object.entries(tool.value))
       if (value !== null && !CARRIED.has(name)) extras[tool.at(name)] = value
+    for (const [name, value] of ownMembers(tool.value)) extras[tool.at(name)] = value
+  }
   return {
     type: 'native',
     protocol: 'messages',
