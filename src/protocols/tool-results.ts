@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Part, ToolResultPart, Turn } from '../generation/request.ts'
+import type { Translation } from './translation.ts'
 
 /** The tool calls of the current assistant turn that results may follow. */
 class OpenCalls {
@@ -35,20 +36,25 @@ const withoutPath = (part: Part | undefined): unknown =>
  * unanswered whose result follows a user message. A result that came only after the model had continued stays where it
  * is, as does one without a call. A repeated result is left out: clients that resume a session send results twice, and
  * providers refuse that. Two assistant turns without results between them, of which the first has calls, become one:
- * their calls are answered together.
+ * their calls are answered together, and the name of the second is lost.
  */
-export function orderToolResults(turns: readonly Turn[]): Turn[] {
-  const order = new ResultOrder()
+export function orderToolResults(turns: readonly Turn[], translation: Translation): Turn[] {
+  const order = new ResultOrder(translation)
   for (const turn of turns) order.add(turn)
   return order.turns()
 }
 
 class ResultOrder {
+  readonly #translation: Translation
   readonly #ordered: Turn[] = []
   /** The calls of the last assistant turn. */
   #calls = new OpenCalls()
   /** Their results, in a turn right after it. */
   #results: Part[] = []
+
+  constructor(translation: Translation) {
+    this.#translation = translation
+  }
 
   add(turn: Turn): void {
     const last = this.#ordered.at(-1)
@@ -74,7 +80,11 @@ class ResultOrder {
 
   #continue(last: Turn, turn: Turn): void {
     if (this.#calls.isEmpty) this.#ordered.push(turn)
-    else this.#ordered[this.#ordered.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+    else {
+      if (turn.name !== undefined)
+        this.#translation.lose('unsupported_field', this.#translation.at(turn, 'name'), 'it is one turn with another')
+      this.#ordered[this.#ordered.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+    }
     this.#open(turn)
   }
 

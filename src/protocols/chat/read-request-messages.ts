@@ -115,9 +115,10 @@ function readAssistant(message: Fields, toolCalls: ToolCallPart[], extras: Extra
 /** Text, refusal, images and audio; undefined where the message has none of them. */
 function readAssistantContent(message: Fields, extras: Extras): Part[] | undefined {
   const content = readContent(message, ['text', 'refusal'], extras)
-  if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1)
+  const hasRefusal = content?.some((part) => part.type === 'refusal') === true
+  if (content !== undefined && hasRefusal && content.length > 1)
     throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
-  const refusal = message.string('refusal')
+  const refusal = hasRefusal ? undefined : message.string('refusal')
   const images = (message.objects('images') ?? []).map((image) => {
     image.take('type')
     image.take('index')
@@ -127,7 +128,7 @@ function readAssistantContent(message: Fields, extras: Extras): Part[] | undefin
   if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio response')
   const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
   readAnnotations(message, parts, extras)
-  if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal'))
+  if (refusal !== undefined && refusal !== '')
     parts.push({ type: 'refusal', text: refusal, path: message.at('refusal') })
   for (const image of images) parts.push(image)
   if (audio !== undefined)

@@ -138,7 +138,6 @@ function readVideo(part: Fields): MediaPart {
 
 function readFile(part: Fields): MediaPart {
   const file = part.require('file', part.object('file'), 'an object with file_id or file_data')
-  const id = file.string('file_id')
   const data = file.string('file_data')
   const filename = file.string('filename')
   const named = filename === undefined ? {} : { filename }
@@ -146,6 +145,7 @@ function readFile(part: Fields): MediaPart {
     const source = readFileData(data, filename, file.at('file_data'))
     return { type: source.type === 'data' ? mediaKind(source.mediaType) : 'file', source, ...named }
   }
+  const id = file.string('file_id')
   if (id === undefined) throw invalid(file.path, 'must have file_id or file_data')
   return { type: 'file', source: { type: 'file', id }, ...named }
 }

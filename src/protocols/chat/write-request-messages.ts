@@ -51,7 +51,7 @@ export class MessagesWriter {
 
   #writeTurns(turns: readonly Turn[]): void {
     let calls: ToolCallPart[] = []
-    for (const turn of orderToolResults(turns)) {
+    for (const turn of orderToolResults(turns, this.#translation)) {
       if (turn.role === 'tool') {
         this.#writeResults(turn, calls)
         calls = []

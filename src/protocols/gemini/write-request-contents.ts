@@ -32,7 +32,7 @@ export class ContentWriter {
     const lead = this.#contents
     this.#contents = []
     writeTurns(this.#translation, this.#contents, (turns) => {
-      for (const turn of orderToolResults(turns)) this.#writeTurn(turn)
+      for (const turn of orderToolResults(turns, this.#translation)) this.#writeTurn(turn)
     })
     if (lead.length === 0) lead.push(...this.#beforeFirstCall())
     const contents = rememberWritten(this.#translation, withLead(lead, this.#contents), lead.length)

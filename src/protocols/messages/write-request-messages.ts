@@ -30,7 +30,7 @@ export function writeConversation(
   let pairing: CallPairing | undefined
   writeTurns(translation, written, (turns) => {
     pairing ??= new CallPairing(written, translation)
-    pairing.add(sidesOf(orderToolResults(turns), writer, translation))
+    pairing.add(sidesOf(orderToolResults(turns, translation), writer, translation))
   })
   const messages = written.map(({ json }) => json)
   const [first] = written

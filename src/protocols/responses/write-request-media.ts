@@ -17,7 +17,7 @@ export function writeMedia(part: MediaPart, translation: Translation): Json {
   if (part.type === 'audio' || part.type === 'video') throw unsupportedMedia(part, translation)
   return part.type === 'image'
     ? { type: 'input_image', ...writeDetail(part, translation), ...imageSource(source) }
-    : { type: 'input_file', ...fileSource(part, source) }
+    : { type: 'input_file', ...fileSource(part, source, translation) }
 }
 
 const DETAILS: ReadonlySet<string> = new Set(['low', 'high', 'auto', 'original'])
@@ -36,9 +36,12 @@ type Source = Exclude<MediaPart['source'], { type: 'text' }>
 const imageSource = (source: Source): Json =>
   source.type === 'file' ? { file_id: source.id } : { image_url: source.type === 'url' ? source.url : dataUrl(source) }
 
-function fileSource(part: MediaPart, source: Source): Json {
-  if (source.type === 'file') return { file_id: source.id }
-  if (source.type === 'url') return { file_url: source.url }
+function fileSource(part: MediaPart, source: Source, translation: Translation): Json {
+  if (source.type !== 'data') {
+    if (part.filename !== undefined)
+      translation.lose('unsupported_field', translation.at(part, 'filename'), 'only files in the request have a name')
+    return source.type === 'file' ? { file_id: source.id } : { file_url: source.url }
+  }
   // The provider refuses file data without a name, and takes the type of the file from it.
   const filename =
     part.filename ?? `file.${source.mediaType === 'text/plain' ? 'txt' : source.mediaType.split(/[/.+]/).at(-1)}`

@@ -85,7 +85,7 @@ function writeConversation(translation: Translation, names: ToolNames): Json {
   const { items } = input
   const { length } = items
   writeTurns(translation, items, (turns) => {
-    for (const turn of orderToolResults(turns)) input.turn(turn)
+    for (const turn of orderToolResults(turns, translation)) input.turn(turn)
     input.end()
   })
   const last = request.turns.at(-1)
