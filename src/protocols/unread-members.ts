@@ -29,6 +29,9 @@ export class UnreadMembers {
   }
 }
 
+/** For members that come from elsewhere in the response. */
+export const NO_MEMBERS: ReadonlySet<string> = new Set()
+
 /** A frame may be nested more deeply than a recursive function can follow. */
 const LEVELS_MAX = 8
 

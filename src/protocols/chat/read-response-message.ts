@@ -4,7 +4,7 @@ import { isObject } from '../../json/parse.ts'
 import { mediaKind } from '../media.ts'
 import { TextOffsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'
-import { UnreadMembers } from '../unread-members.ts'
+import { NO_MEMBERS, UnreadMembers } from '../unread-members.ts'
 import { ToolCalls } from './read-response-calls.ts'
 import { addUnreadOfAnnotation, addUnreadOfCall, DETAIL, MESSAGE } from './read-response-members.ts'
 import { withEntry } from './reasoning-details.ts'
@@ -61,10 +61,7 @@ export class MessageReader {
     this.#onReasoning(message)
     this.#onContent(message.content, readLogprobs(logprobs))
     if (Array.isArray(message.annotations)) for (const one of message.annotations) this.#annotations.push(one)
-    // The log probabilities of a refusal, and DeepSeek's of the reasoning.
-    if (isObject(logprobs))
-      for (const tokens of [logprobs.refusal, logprobs.reasoning_content])
-        if (Array.isArray(tokens) && tokens.length > 0) this.#native.push(['logprobs', tokens])
+    if (isObject(logprobs)) this.#onOtherLogprobs(logprobs, message.content)
     const refusal = nonEmpty(message.refusal)
     if (refusal !== undefined) {
       this.refused = true
@@ -177,6 +174,12 @@ export class MessageReader {
       // Mistral's references to results of tools, for example.
       else if (typeof piece.text !== 'string' && typeof piece.type === 'string') this.#native.push([piece.type, piece])
     }
+  }
+
+  /** Log probabilities of a refusal, of calls, and of reasoning, for which DeepSeek has a field of its own. */
+  #onOtherLogprobs({ content: tokens, refusal, reasoning_content: reasoning }: Json, content: unknown): void {
+    const isOfText = typeof content === 'string' || Array.isArray(content)
+    this.unread.add({ logprobs: [refusal, reasoning, isOfText ? undefined : tokens] }, NO_MEMBERS)
   }
 
   #onText(text: string, logprobs: TokenLogprob[] | undefined): void {

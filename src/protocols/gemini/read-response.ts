@@ -9,7 +9,7 @@ import { present } from '../fields.ts'
 import { mediaKind } from '../media.ts'
 import { type OpenPart, PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
-import { UnreadMembers } from '../unread-members.ts'
+import { NO_MEMBERS, UnreadMembers } from '../unread-members.ts'
 import { truncatedStream } from '../upstream-error.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { readStreamError } from './read-error.ts'
@@ -179,6 +179,8 @@ export class GeminiResponseReader implements Reader {
       this.#readPart(part, logprobs)
       if (typeof part.text === 'string' && part.thought !== true) logprobs = undefined
     }
+    // No other protocol has those of calls and reasoning.
+    if (logprobs !== undefined) this.#unread.add({ logprobs }, NO_MEMBERS)
     this.#citations.record(candidate)
     this.#rate('completion', candidate.safetyRatings)
     this.#finishReason = finishReasonName(candidate.finishReason) ?? this.#finishReason

@@ -7,13 +7,17 @@ import { chunkOf, partsOf, read, stop, type Json } from './streaming.ts'
 
 /** Streams and responses of chat completions, in all the forms that servers send. */
 
-test('log probabilities of a refusal are native to chat completions', () => {
-  const refusal = [{ token: 'no', logprob: -1, bytes: null, top_logprobs: [] }]
-  const choice = { message: { refusal: 'no' }, logprobs: { content: null, refusal }, finish_reason: 'stop' }
-  expect(fold(eventsOf('chat.completions', { choices: [choice] })).parts).toEqual([
-    { type: 'refusal', text: 'no' },
-    { type: 'native', protocol: 'chat.completions', kind: 'logprobs', value: refusal },
-  ])
+test.each([
+  ['a refusal', { refusal: 'no' }, 'refusal'],
+  ['reasoning', { reasoning: 'hm' }, 'content'],
+  ['a call', { tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] }, 'content'],
+])('log probabilities of %s are native to chat completions', (_what, delta, member) => {
+  const logprobs = { content: null, [member]: [{ token: 'no', logprob: -1, bytes: null, top_logprobs: [] }] }
+  const choice = { message: { content: null, ...delta }, logprobs, finish_reason: 'stop' }
+  const native = { type: 'native', protocol: 'chat.completions', kind: 'logprobs', value: undefined }
+  expect(fold(eventsOf('chat.completions', { choices: [choice] })).parts.at(-1)).toEqual(native as Part)
+  const ofText = { ...choice, message: { content: 'no' }, logprobs: { content: logprobs[member] } }
+  expect(fold(eventsOf('chat.completions', { choices: [ofText] })).parts).toHaveLength(1)
 })
 
 describe('a message beside a delta', () => {

@@ -163,6 +163,15 @@ describe('parts of a response', () => {
     ])
   })
 
+  test('have log probabilities where they are text, and others are native', () => {
+    const logprobsResult = { chosenCandidates: [{ token: 'a', logProbability: -1 }] }
+    const ofText = partsOf([chunkOf([{ text: 'a' }], { ...STOP, logprobsResult })])
+    expect(ofText).toMatchObject([{ type: 'text', logprobs: [{ token: 'a', logprob: -1 }] }])
+    const native = { type: 'native', protocol: 'generateContent', kind: 'logprobs' }
+    for (const part of [call({ name: 'f', id: 'i' }), { text: 'x', thought: true }])
+      expect(partsOf([chunkOf([part], { ...STOP, logprobsResult })]).at(-1)).toMatchObject(native)
+  })
+
   test('have arguments with numbers as they were spelled', () => {
     const text =
       '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"i","name":"f",' +
