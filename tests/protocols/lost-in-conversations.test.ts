@@ -36,6 +36,16 @@ test.each(others('chat.completions'))(
   },
 )
 
+test.each(others('responses'))('ids and URLs beside the data of files and images are reported for %s', (to) => {
+  const url = 'https://example.com/a.pdf'
+  const file = { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,aGk=', file_url: url }
+  const image = { type: 'input_image', image_url: 'data:image/png;base64,aGk=', file_id: 'file-1' }
+  const { losses } = send('responses', to, { model: 'a/b', input: [user([file, image])] })
+  const lost = codesAndPaths(losses)
+  expect(lost).toContain('native_field input[0].content[0].file_url')
+  expect(lost).toContain('native_field input[0].content[1].file_id')
+})
+
 test('the title of a document that is a URL is reported for responses, and sent to chat completions', () => {
   const document = { type: 'document', title: 'A', source: { type: 'url', url: 'https://example.com/a.pdf' } }
   const messages = [user([document])]

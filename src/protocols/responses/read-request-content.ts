@@ -103,10 +103,9 @@ function readCache(part: Fields): { cache?: object } {
 
 function readImage(part: Fields): MediaPart {
   const detail = part.oneOf('detail', DETAILS)
-  const id = part.string('file_id'),
-    url = part.string('image_url')
+  const url = part.string('image_url')
   const cache = readCache(part)
-  const source = url === undefined ? fileSource(part, id, 'image_url or file_id') : urlSource(url, part.at('image_url'))
+  const source = url === undefined ? fileSource(part, 'image_url or file_id') : urlSource(url, part.at('image_url'))
   return { type: 'image', source, ...present('detail', detail), ...cache, path: part.path }
 }
 
@@ -114,15 +113,14 @@ function readFile(part: Fields): MediaPart {
   const filename = part.string('filename'),
     detail = part.string('detail')
   const data = part.string('file_data'),
-    url = part.string('file_url'),
-    id = part.string('file_id')
+    url = data === undefined ? part.string('file_url') : undefined
   const cache = readCache(part)
   const source =
     data !== undefined
       ? dataSource(data, part.at('file_data'), filename)
       : url !== undefined
         ? urlSource(url, part.at('file_url'))
-        : fileSource(part, id, 'file_data, file_url or file_id')
+        : fileSource(part, 'file_data, file_url or file_id')
   return {
     type: 'file',
     source,
@@ -150,7 +148,9 @@ function readVideo(part: Fields): MediaPart {
   return { type: 'video', source: urlSource(url, part.at('video_url')), path: part.path }
 }
 
-function fileSource(part: Fields, id: string | undefined, oneOf: string): MediaSource {
+/** A medium that has only an id: beside data or a URL, the id is not read. */
+function fileSource(part: Fields, oneOf: string): MediaSource {
+  const id = part.string('file_id')
   if (id === undefined || id === '') throw invalid(part.path, `must have one of ${oneOf}`)
   return { type: 'file', id }
 }
