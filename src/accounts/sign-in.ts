@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
 import { hostNetworkOf } from '../http/addresses.ts'
+import { reachable } from '../store/server-address.ts'
 import type { PeopleStore, SignInLink, TryStore, User } from '../store/store.ts'
 import type { Passwords } from './passwords.ts'
 import { hashOfSecret, newSecret } from './secret-text.ts'
@@ -151,7 +152,7 @@ export const consoleLink = (
   { listen: { publicUrl } }: Pick<Config, 'listen'>,
   text: string,
   serverUrl: string,
-): string => `${publicUrl ?? serverUrl.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, '//127.0.0.1')}/console/enter#${text}`
+): string => `${publicUrl ?? reachable(serverUrl)}/console/enter#${text}`
 
 const kindFor = (user: User | undefined): LinkKind =>
   user === undefined ? 'first' : user.joinedAt === null ? 'invite' : 'return'

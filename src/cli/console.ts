@@ -2,12 +2,11 @@ import { openPeople } from '../accounts/people.ts'
 import { COMMAND_LINE } from '../accounts/change-log.ts'
 import { OWNER } from '../accounts/users.ts'
 import { consoleLink } from '../accounts/sign-in.ts'
-import type { Config } from '../config/load.ts'
 import { allOf } from '../store/refused.ts'
-import { serverUrl } from '../store/server-address.ts'
 import type { User } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { instant, withExistingData } from './data.ts'
+import { addressOf } from './server.ts'
 
 /** Prints a link that signs a user in, and opens it where there is a screen. */
 export async function openConsole(given: Given): Promise<void> {
@@ -28,12 +27,6 @@ export async function openConsole(given: Given): Promise<void> {
     console.error(`signs in ${user?.name ?? 'the first owner'} once, until ${instant(expiresAt)}`)
     open(url)
   })
-}
-
-/** The address that options name, else that of the server that runs, else the configured one. */
-function addressOf(given: Given, { listen: { host, port }, data }: Config): string {
-  const isNamed = given.text('host') !== undefined || given.text('port') !== undefined
-  return (isNamed ? undefined : serverUrl(data)) ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /** The owner who was there first; undefined where there is no user yet. */

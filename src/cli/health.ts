@@ -1,7 +1,7 @@
 import type { Given } from './command.ts'
 import { askServer } from './server.ts'
 
-/** Prints the readiness of the server that listens where `serve` would. Fails where it takes no requests. */
+/** Prints the readiness of the server that runs. Fails where it takes no requests. */
 export async function checkHealth(given: Given): Promise<void> {
   const { url, status, text } = await askServer(given, '/readyz')
   if (status !== 200) throw new Error(`${url} says: ${text}`)

@@ -17,8 +17,8 @@ export const LISTEN: Record<string, Option> = {
 
 /** The same of a command that speaks to the server. */
 export const SERVER: Record<string, Option> = {
-  host: { value: 'HOST', summary: 'Address of the server (default: the one in the configuration)' },
-  port: { value: 'PORT', summary: 'Port of the server (default: the one in the configuration)' },
+  host: { value: 'HOST', summary: 'Address of the server (default: that of the one that runs, or as configured)' },
+  port: { value: 'PORT', summary: 'Port of the server (default: that of the one that runs, or as configured)' },
 }
 
 export const JSON_OUTPUT: Record<string, Option> = { json: { summary: 'Print JSON' } }

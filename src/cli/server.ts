@@ -1,21 +1,27 @@
+import type { Config } from '../config/load.ts'
 import { readAll, send } from '../http/call.ts'
+import { reachable, serverUrl } from '../store/server-address.ts'
 import type { Given } from './command.ts'
 import { configOf } from './serve.ts'
 
 const TIMEOUT_MS = 5_000
 const TIMEOUTS = { connectMs: TIMEOUT_MS, firstByteMs: TIMEOUT_MS, idleMs: TIMEOUT_MS, totalMs: TIMEOUT_MS }
 const ANSWER_BYTES = 1024 * 1024
-/** A server that listens on every address has one that can be connected to. */
-const LOOPBACK: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
 
-/** Asks the server that listens where `serve` would. Throws where none answers. */
+/** The address that options name, else that of the server that runs on the data folder, else the configured one. */
+export function addressOf(given: Given, { listen: { host, port }, data }: Config): string {
+  const isNamed = given.text('host') !== undefined || given.text('port') !== undefined
+  const configured = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+  return reachable((isNamed ? undefined : serverUrl(data)) ?? configured)
+}
+
+/** Asks the server that `addressOf` finds. Throws where none answers. */
 export async function askServer(
   given: Given,
   path: string,
   post?: { key: string; body: string },
 ): Promise<{ url: string; status: number; text: string }> {
-  const { host, port } = configOf(given).listen
-  const url = `http://${LOOPBACK[host] ?? (host.includes(':') ? `[${host}]` : host)}:${port}${path}`
+  const url = addressOf(given, configOf(given)) + path
   const { signal } = new AbortController()
   const sent = { url, timeouts: TIMEOUTS, signal, once: true }
   const call =

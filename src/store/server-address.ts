@@ -29,3 +29,7 @@ export function serverIn(file: string): { owner: string; url: string } | undefin
     return undefined
   }
 }
+
+/** The address that is connected to: a server that listens on every address has one on loopback. */
+export const reachable = (url: string): string =>
+  url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
