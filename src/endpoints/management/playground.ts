@@ -25,7 +25,7 @@ export type PlaygroundKeyAnswer = {
 
 /**
  * `POST /v1/management/playground/keys`. The text is derived, not stored: a user has one key for each account and time,
- * however often the page is loaded.
+ * however often the page is loaded, and one more for each that was revoked.
  */
 export async function createPlaygroundKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { account: wanted } = await bodyOf(inbound, CREATE)
@@ -35,22 +35,19 @@ export async function createPlaygroundKey(app: AppContext, inbound: ManagementRe
   const account = await accountFor(app, inbound, wanted ?? onlyAccount(inbound), 'playground.use')
   const period = Math.floor(app.clock.now() / REUSED_MS)
   const expiresAt = (period + 2) * REUSED_MS
-  const text = newKeyText('pay-as-you-go', app.keys.derive('playground keys', `${user.id} ${account.id} ${period}`))
-  const made = (id: string, own: string): PlaygroundKeyAnswer => ({
+  const { text, known } = await derivedKey(app, `${user.id} ${account.id} ${period}`)
+  const made = (id: string): PlaygroundKeyAnswer => ({
     id,
-    text: own,
+    text,
     account: { id: account.id, name: account.name },
     expires_at: time(expiresAt),
   })
-  const reuse = async (known: StoredKey | undefined): Promise<Response | undefined> => {
-    if (known === undefined || known.revokedAt !== null) return undefined
+  const reuse = async ({ id }: StoredKey): Promise<Response> => {
     // Another process may have made it a moment ago.
     await app.keys.refresh()
-    return answer(made(known.id, text))
+    return answer(made(id))
   }
-  const known = await app.keys.stored(text)
-  const reused = await reuse(known)
-  if (reused !== undefined) return reused
+  if (known !== undefined) return reuse(known)
   const key: NewKey = {
     kind: 'pay-as-you-go',
     account: account.id,
@@ -58,18 +55,26 @@ export async function createPlaygroundKey(app: AppContext, inbound: ManagementRe
     expiresAt,
     createdBy: user.id,
     source: 'playground',
-    // A key that was revoked is replaced by another one.
-    ...(known === undefined ? { text } : {}),
+    text,
   }
   const entry = { action: 'key.create', accountId: account.id, after: { playground: true } }
   try {
     const created = await app.keys.create(key, (row) => [logChange(app, inbound, { ...entry, target: row.id })])
-    return answer(made(created.id, created.text), 201)
+    return answer(made(created.id), 201)
   } catch (error) {
     // A request at the same time, at any process, was the first.
-    const other = known === undefined ? await reuse(await app.keys.stored(text)) : undefined
-    if (other === undefined) throw error
-    return other
+    const other = await app.keys.stored(text)
+    if (other === undefined || other.revokedAt !== null) throw error
+    return reuse(other)
+  }
+}
+
+/** The first text of a time whose key was not revoked, and the key of it. */
+async function derivedKey(app: AppContext, seed: string): Promise<{ text: string; known: StoredKey | undefined }> {
+  for (let revoked = 0; ; revoked++) {
+    const text = newKeyText('pay-as-you-go', app.keys.derive('playground keys', `${seed} ${revoked}`))
+    const known = await app.keys.stored(text)
+    if (known === undefined || known.revokedAt === null) return { text, known }
   }
 }
 
