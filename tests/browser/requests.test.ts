@@ -47,7 +47,7 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await rows(page).filter({ hasText: 'open' }).waitFor({ state: 'detached' })
 
     await row.locator('[data-column=time]').click()
-    await sheet(page).getByText('Sandbox answered 529', { exact: false }).waitFor()
+    await sheet(page).getByText('sandbox answered 529', { exact: false }).waitFor()
     await sheet(page).getByText('Nothing was charged.', { exact: false }).waitFor()
     await sheet(page).getByRole('listitem').filter({ hasText: 'chat, chat.completions' }).first().waitFor()
     await sheet(page).getByRole('link', { name: 'Try the model' }).waitFor()

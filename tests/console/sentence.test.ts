@@ -57,12 +57,12 @@ describe('the sentence about a request', () => {
   test('a failure names each endpoint that was tried', () => {
     const failed = row({ outcome: 'failed', ...free, first_token_ms: null, ...error('upstream_error', 'acme is down') })
     expect(outcomeSentence(failed, [attempt('acme', 529), attempt('acme', 529)])).toBe(
-      'Acme answered 529 twice. No other endpoint serves acme/large. Nothing was charged.',
+      'acme answered 529 twice. No other endpoint serves acme/large. Nothing was charged.',
     )
     expect(outcomeSentence(failed, [attempt('acme', 500), attempt('b', null, 'upstream_timeout')])).toBe(
-      'Acme answered 500, b did not answer in time. Nothing was charged.',
+      'acme answered 500, b did not answer in time. Nothing was charged.',
     )
-    expect(outcomeSentence(failed)).toBe('Acme is down. Nothing was charged.')
+    expect(outcomeSentence(failed)).toBe('acme is down. Nothing was charged.')
   })
 
   test('a prediction fails at a provider that could be reached', () => {
@@ -73,8 +73,8 @@ describe('the sentence about a request', () => {
         statuses.map((status) => attempt('acme', status)),
       )
     expect(sentence(null)).toBe('The prediction failed at acme. Nothing was charged.')
-    expect(sentence(503, null)).toBe('Acme answered 503; the prediction failed at acme. Nothing was charged.')
-    expect(sentence(503)).toBe('Acme answered 503. No other endpoint serves acme/large. Nothing was charged.')
+    expect(sentence(503, null)).toBe('acme answered 503; the prediction failed at acme. Nothing was charged.')
+    expect(sentence(503)).toBe('acme answered 503. No other endpoint serves acme/large. Nothing was charged.')
   })
 
   test('an answer that broke off is no failure without a reason', () => {
@@ -91,7 +91,7 @@ describe('the sentence about a request', () => {
       'The answer of acme broke off after 719 ms. It cost 0.005211 USD.',
     )
     expect(outcomeSentence({ ...broken, ...free, first_token_ms: null })).toBe(
-      'Acme sent no answer that could be read. Nothing was charged.',
+      'acme sent no answer that could be read. Nothing was charged.',
     )
     expect(adviceOf(broken)).toEqual([{ text: 'See acme', to: '/providers' }])
   })

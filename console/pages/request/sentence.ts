@@ -41,9 +41,7 @@ export function endSentence(row: Row, attempts: readonly Attempt[] = []): string
       )
     case 'timed-out':
       if (row.first_token_ms !== null) return brokenSentence(row, failed)
-      return failed.length > 0
-        ? `${sentence(triesText(failed))}.`
-        : `${sentence(row.provider ?? 'the provider')} did not answer in time.`
+      return failed.length > 0 ? `${triesText(failed)}.` : `${row.provider ?? 'The provider'} did not answer in time.`
     case 'shutdown':
       return `Sluice was stopped after ${duration(row.total_ms)} of this request.`
     case 'crashed':
@@ -60,17 +58,17 @@ export function endSentence(row: Row, attempts: readonly Attempt[] = []): string
 function failedSentence(row: Row, failed: readonly Attempt[]): string {
   if (row.first_token_ms !== null) return brokenSentence(row, failed)
   if (failed.length === 0 && row.error !== null) return ended(row.error.message ?? row.error.code)
-  if (failed.length === 0) return `${sentence(row.provider ?? named(row))} sent no answer that could be read.`
+  if (failed.length === 0) return `${row.provider ?? row.model ?? 'The model'} sent no answer that could be read.`
   if (row.api === 'predictions' && failed.at(-1)?.status === null) return failedPrediction(row, failed)
   const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
-  return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
+  return `${triesText(failed)}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
 }
 
 /** A prediction that its provider created, and that failed there: no other endpoint is asked. */
 function failedPrediction(row: Row, failed: readonly Attempt[]): string {
   const before = failed.slice(0, -1)
-  const end = `the prediction failed at ${row.provider ?? named(row)}.`
-  return sentence(before.length === 0 ? end : `${triesText(before)}; ${end}`)
+  const end = `prediction failed at ${row.provider ?? named(row)}.`
+  return before.length === 0 ? `The ${end}` : `${triesText(before)}; the ${end}`
 }
 
 /** The failure of a stream that had begun: no other endpoint can go on with it. */
@@ -110,9 +108,8 @@ function costSentence({ outcome, cost_usd, flows, tokens }: Row): string {
   return `It cost ${headUsd(cost_usd)} USD.`
 }
 
-const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
-/** A message of an error as a sentence of its own. */
-const ended = (text: string): string => `${sentence(text.trim())}${/[.!?]$/.test(text.trim()) ? '' : '.'}`
+/** A message of an error as a sentence of its own. It may begin with a field or an id, whose case is theirs. */
+const ended = (text: string): string => `${text.trim()}${/[.!?]$/.test(text.trim()) ? '' : '.'}`
 
 type Advise = (row: Row) => Advice[]
 /** Where a key and an account are changed. */
