@@ -29,6 +29,10 @@ async function complete(prompt: string, { model = 'sandbox/chat', key = gateway.
 const rows = (page: Page) => page.locator('.request-line')
 const sheet = (page: Page) => page.getByRole('complementary', { name: 'Request' })
 
+/** The outcomes of rows that are not shown in full. */
+const CUT_OUTCOMES = `[...document.querySelectorAll('[role=gridcell][data-column=outcome]')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map(({ textContent }) => textContent)`
+
 async function opened(query = '', view = {}) {
   const all = await signIn(browser, gateway, { path: `/requests${query}`, ...view })
   await all.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor()
@@ -56,14 +60,17 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await close()
   }, 60_000)
 
-  test('its usual columns fit into a page of any width', async () => {
+  test('its usual columns fit into a page of any width, and show codes in full', async () => {
     await complete('too wide?', { model: 'no/such' })
+    await complete('[[error: 400 code=context_length_exceeded too long]]')
     const { page, close } = await opened()
     await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
-    for (const width of [1440, 1280, 1277, 1276, 1100, 1024, 981, 980, 768, 721]) {
+    await rows(page).filter({ hasText: 'context_length_exceeded' }).first().waitFor()
+    for (const width of [1440, 1342, 1341, 1280, 1256, 1255, 1100, 1034, 1033, 768, 721]) {
       await page.setViewportSize({ width, height: 800 })
       await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
       await waitUntil(page, `innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)
+      expect([width, await page.evaluate(CUT_OUTCOMES)]).toEqual([width, []])
     }
     // No model of this name can be tried.
     await rows(page).filter({ hasText: 'model_not_found' }).first().click()

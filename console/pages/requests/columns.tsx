@@ -78,7 +78,8 @@ export const COLUMNS = {
   },
   outcome: {
     title: 'Outcome',
-    width: 'minmax(170px, 2.4fr)',
+    // That of the longest code with its outcome.
+    width: 'minmax(220px, 2.4fr)',
     isUsual: true,
     cell: (row) => <Outcome row={row} />,
     hint: ({ error }) => (error === null ? undefined : oneLine(error.message ?? error.code, 300)),
@@ -131,16 +132,21 @@ export const columnOf = (name: ColumnName): Column => COLUMNS[name]
 export const ALL_COLUMNS = Object.keys(COLUMNS) as ColumnName[]
 const USUAL_COLUMNS = ALL_COLUMNS.filter((name) => columnOf(name).isUsual === true)
 
-const NARROW_COLUMNS: ColumnName[] = ['time', 'model', 'key', 'outcome', 'total', 'cost']
+/** Shown where nothing was chosen: the first set that fits, the widest first. */
+export const COLUMN_SETS: readonly (readonly ColumnName[])[] = [
+  USUAL_COLUMNS,
+  USUAL_COLUMNS.filter((name) => name !== 'client'),
+  ['time', 'model', 'key', 'outcome', 'total', 'cost'],
+]
 /** Between columns, and at both ends, as in the sheet. */
 const GAP = 14
 const ENDS = 34
 
-/** The columns that a URL names, in the order of all columns; without any, those that fit. */
-export function readColumns(names: string | null, isNarrow: boolean): readonly ColumnName[] {
+/** The columns that a URL names, in the order of all columns; without any, `usual`. */
+export function readColumns(names: string | null, usual: readonly ColumnName[]): readonly ColumnName[] {
   const named = names?.split(',') ?? []
   const chosen = ALL_COLUMNS.filter((name) => named.includes(name))
-  return chosen.length > 0 ? chosen : isNarrow ? NARROW_COLUMNS : USUAL_COLUMNS
+  return chosen.length > 0 ? chosen : usual
 }
 
 /** The pixels that the columns take at least: the first number of each track. */

@@ -14,7 +14,7 @@ import { customRange, isOpenEnded } from '../../parts/range.ts'
 import { useZone } from '../../parts/when.tsx'
 import { RequestSheet } from '../request/sheet.tsx'
 import { Bars } from './bars.tsx'
-import { readColumns } from './columns.tsx'
+import { COLUMN_SETS, type ColumnName, leastWidth, readColumns } from './columns.tsx'
 import { ColumnMenu, RowExport } from './menus.tsx'
 import { FilterBar } from './filter-bar.tsx'
 import { RequestList } from './request-list.tsx'
@@ -23,12 +23,12 @@ import { queryOf, useFilters } from './use-filters.ts'
 import { useRows, useRowsState, type Rows } from './use-rows.ts'
 import { useSelection } from './use-selection.ts'
 
-/** Below these, the usual columns do not fit, and then those of a narrow page. */
-const NARROW = 1276
-const COMPACT = 980
+/** The pixels beside the list: navigation, margins and a scroll bar. */
+const BESIDE = 272
+const [WIDE, MIDDLE, NARROW] = COLUMN_SETS as [ColumnName[], ColumnName[], ColumnName[]]
 
-const useWidthBelow = (width: number): boolean =>
-  useMediaQuery(`(max-width: ${width}px)`, undefined, { getInitialValueInEffect: false }) ?? false
+const useFits = (columns: readonly ColumnName[]): boolean =>
+  useMediaQuery(`(min-width: ${leastWidth(columns) + BESIDE}px)`, undefined, { getInitialValueInEffect: false }) ?? true
 
 /** All requests of the range, as they happen. */
 export function Requests() {
@@ -36,9 +36,9 @@ export function Requests() {
   const [filters, setFilters] = useFilters()
   const zone = useZone()
   const [params, setParams] = useSearchParams()
-  const compact = useWidthBelow(COMPACT)
-  const isNarrow = useWidthBelow(NARROW)
-  const columns = useMemo(() => readColumns(params.get('columns'), isNarrow), [params.get('columns'), isNarrow])
+  const [fitsWide, fitsMiddle, compact] = [useFits(WIDE), useFits(MIDDLE), !useFits(NARROW)]
+  const usual = fitsWide ? WIDE : fitsMiddle ? MIDDLE : NARROW
+  const columns = useMemo(() => readColumns(params.get('columns'), usual), [params.get('columns'), usual])
   const isLive = params.get('live') !== 'off' && isOpenEnded(range)
   const scope = useMemo(() => ({ account, ...queryOf(filters) }), [account, filters])
   const counted = useMemo(() => ({ account, ...queryOf(countedOf(filters)) }), [account, filters])
@@ -61,11 +61,7 @@ export function Requests() {
             onChange={(live) => setParams(withParam('live', live ? undefined : 'off'))}
           />
           {!compact && (
-            <ColumnMenu
-              columns={columns}
-              usual={readColumns(null, isNarrow)}
-              onChange={(names) => setParams(withParam('columns', names))}
-            />
+            <ColumnMenu columns={columns} usual={usual} onChange={(names) => setParams(withParam('columns', names))} />
           )}
           <RowExport query={{ ...scope, ...span }} />
         </>
