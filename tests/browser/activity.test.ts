@@ -81,6 +81,10 @@ describe.skipIf(!CAN_BROWSE)('usage on a phone', () => {
     expect(x + width).toBeLessThanOrEqual(MOBILE.width)
     await page.getByRole('link', { name: 'refused requests' }).click()
     await page.getByText('outcome: refused').waitFor()
+    // Home says that its number of requests is without them.
+    await page.keyboard.press('g')
+    await page.keyboard.press('h')
+    await page.getByRole('link', { name: /^Requests ?4.*; 1 refused besides/ }).waitFor()
     expect(faults).toEqual([])
     await close()
   }, 60_000)

@@ -36,14 +36,19 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
         path="/requests"
         name="Requests"
         value={count(total.requests)}
-        note={<Change percent={more} />}
+        note={
+          <>
+            <Change percent={more} />
+            {total.refused > 0 && `; ${count(total.refused)} refused besides`}
+          </>
+        }
         course={courseOf(usage, ({ requests }) => requests)}
       />
       <Tile
         path={FAILED_PATH}
         name="Failed"
         value={percent(total.failed, total.requests)}
-        note={`${count(total.failed)} failed, ${count(total.refused)} refused`}
+        note={`${count(total.failed)} of ${count(total.requests)}`}
         course={courseOf(usage, ({ failed }) => failed)}
         color="--failed"
       />
