@@ -4,6 +4,7 @@ import { useSession } from '../api/queries.ts'
 import { Boundary } from '../parts/boundary.tsx'
 import { Empty } from '../parts/empty.tsx'
 import { Fault, Loading } from '../parts/fault.tsx'
+import { PageFrame } from '../parts/page.tsx'
 import { Enter } from '../pages/enter/index.tsx'
 import { MOD } from './keyboard.tsx'
 import { PAGES } from './routes.tsx'
@@ -51,27 +52,34 @@ const ToHome = () => (
 function Pages() {
   const { may } = useSigned()
   return (
-    <Suspense fallback={<Loading height={400} />}>
-      <Switch>
-        {PAGES.map(({ path, title, opens, canSee = () => true, page: Page }) => (
-          <Route key={path} path={opens === true ? `${path}/:id?` : path}>
-            <Boundary>
-              {canSee(may) ? (
+    <Switch>
+      {PAGES.map(({ path, title, opens, canSee = () => true, page: Page }) => (
+        <Route key={path} path={opens === true ? `${path}/:id?` : path}>
+          <Boundary>
+            {canSee(may) ? (
+              <Suspense fallback={<LoadingPage title={title} />}>
                 <Page />
-              ) : (
-                <Empty icon="people" title={`Your role does not include the page ${title}`} action={<ToHome />}>
-                  An owner or an admin can give you one that does.
-                </Empty>
-              )}
-            </Boundary>
-          </Route>
-        ))}
-        <Route>
-          <Empty icon="search" title="There is no such page" action={<ToHome />}>
-            Press <kbd>{MOD}</kbd> <kbd>K</kbd> to find pages, models, keys and requests.
-          </Empty>
+              </Suspense>
+            ) : (
+              <Empty icon="people" title={`Your role does not include the page ${title}`} action={<ToHome />}>
+                An owner or an admin can give you one that does.
+              </Empty>
+            )}
+          </Boundary>
         </Route>
-      </Switch>
-    </Suspense>
+      ))}
+      <Route>
+        <Empty icon="search" title="There is no such page" action={<ToHome />}>
+          Press <kbd>{MOD}</kbd> <kbd>K</kbd> to find pages, models, keys and requests.
+        </Empty>
+      </Route>
+    </Switch>
   )
 }
+
+/** A page whose script is loading. Its title is that of the page, so that one heading stays. */
+const LoadingPage = ({ title }: { title: string }) => (
+  <PageFrame title={title}>
+    <Loading height={400} />
+  </PageFrame>
+)

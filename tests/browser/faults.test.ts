@@ -60,6 +60,15 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     await close()
   }, 90_000)
 
+  test('a page whose script is loading has its title', async () => {
+    const { page, close } = await signIn(browser, gateway)
+    await page.route('**/assets/index-*.js', () => {})
+    await page.getByRole('link', { name: 'Models', exact: true }).click()
+    await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor()
+    await page.getByRole('status', { name: 'Loading' }).waitFor()
+    await close()
+  }, 90_000)
+
   test('an error has its advice, and a button that fits on a phone', async () => {
     const { page, close } = await signIn(browser, gateway, { path: '/requests/none', viewport: MOBILE })
     const fault = page.getByRole('alert').filter({ hasText: 'No such request.' })
