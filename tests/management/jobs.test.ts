@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { ChangeAnswer, JobAnswer, KeyAnswer, Page } from '../../src/endpoints/management/answers.ts'
+import type {
+  ChangeAnswer,
+  JobAnswer,
+  JobFileAnswer,
+  JobQuotaAnswer,
+  KeyAnswer,
+  Page,
+} from '../../src/endpoints/management/answers.ts'
 import { predictionProvider, type PredictionProvider } from '../gateway/predicting.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ownerOf, signedIn, type Browser } from './browser.ts'
@@ -28,6 +35,7 @@ beforeAll(async () => {
   })
   const config = `limits: { requestsPerMinute: 100000 }
 billing: { delay: 0s, startingCredit: 100 }
+predictions: { concurrency: 2, waiting: 10 }
 providers:
   maker: { protocol: predictions, baseUrl: "${provider.url}" }
   up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }
@@ -95,6 +103,34 @@ describe('jobs', () => {
     expect(Date.parse(ended.ended_at!)).toBeGreaterThanOrEqual(Date.parse(ended.created_at))
   }, 60_000)
 
+  test('the files of an output are listed with type and size, for those who may see bodies', async () => {
+    const id = await predict()
+    const large = `data:image/png;base64,${Buffer.alloc(30_000).toString('base64')}`
+    const output = { images: [large, 'data:text/plain,a%20b'], video: 'https://a.example/x.mp4', text: 'no file' }
+    Object.assign(await untilMade(), { status: 'succeeded', output })
+    await jobWith(id, ({ ended_at }) => ended_at !== null)
+    const { json } = await owner.get<Page<JobFileAnswer>>(`/jobs/${id}/files`)
+    const none = { media_type: null, bytes: null, expires_at: null }
+    expect(json).toMatchObject({
+      data: [
+        { state: 'stored', media_type: 'image/png', bytes: 30_000, expires_at: expect.stringContaining('T') },
+        { url: 'data:text/plain,a%20b', state: 'inline', media_type: 'text/plain', bytes: 3, expires_at: null },
+        { url: 'https://a.example/x.mp4', state: 'elsewhere', ...none },
+      ],
+      next: null,
+    })
+    const [stored] = json.data
+    expect((await (await fetch(stored!.url)).bytes()).length).toBe(30_000)
+    const { json: first } = await owner.get<Page<JobFileAnswer>>(`/jobs/${id}/files?limit=2`)
+    const { json: rest } = await owner.get<Page<JobFileAnswer>>(`/jobs/${id}/files?limit=2&cursor=${first.next}`)
+    expect([first.data, rest]).toEqual([json.data.slice(0, 2), { ...json, data: json.data.slice(2) }])
+    const { json: changes } = await owner.get<Page<ChangeAnswer>>(`/changes?action=bodies.read&target=${id}`)
+    expect(changes.data.length).toBe(3)
+    const viewer = await signedIn(gateway, 'Vi', [{ scope: 'installation', role: 'viewer' }])
+    expect((await viewer.get(`/jobs/${id}/files`)).code).toBe('role_required')
+    expect((await member.get(`/jobs/${id}/files`)).status).toBe(404)
+  }, 60_000)
+
   test('a failed prediction says why', async () => {
     const id = await predict()
     Object.assign(await untilMade(), { status: 'failed', error: 'no such colour' })
@@ -135,6 +171,23 @@ describe('jobs', () => {
     expect(json.data).toEqual(all.filter(isPrediction))
     expect((await owner.get('/jobs?kind=batch')).text).toContain("must be 'prediction' or 'response'")
   })
+
+  test('the quota of an account says how many run and wait, and how many may', async () => {
+    const quota = async (browser: Browser): Promise<JobQuotaAnswer> =>
+      (await browser.get<JobQuotaAnswer>('/jobs/quota')).json
+    const most = { running_max: 2, waiting_max: 10 }
+    expect(await quota(owner)).toEqual({ ...most, accounts: [] })
+    const ids = [await predict(), await predict(), await predict()]
+    await untilMade()
+    await untilMade()
+    const account = expect.objectContaining({ name: 'default' })
+    const numbers = { ...most, accounts: [{ account, running: 2, waiting: 1 }] }
+    expect(await quota(owner)).toEqual(numbers)
+    expect(await quota(member)).toEqual(numbers)
+    // The one that waits first, which would begin otherwise.
+    for (const id of ids.toReversed()) expect((await owner.post(`/jobs/${id}/cancel`, {})).status).toBe(204)
+    expect(await quota(owner)).toEqual({ ...most, accounts: [] })
+  }, 60_000)
 
   test('a member sees and cancels those of own keys alone, also while they run', async () => {
     const [theirs, own] = [await predict(), await predict(memberKey)]

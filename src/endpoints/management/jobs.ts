@@ -132,7 +132,7 @@ async function written(
   })
 }
 
-const publicId = ({ kind, id }: JobRow): string =>
+export const publicId = ({ kind, id }: JobRow): string =>
   (kind === 'prediction' ? 'pred_' : protocols.responses.serve.idPrefix) + id
 
 const STATUSES = { starting: 'waiting', processing: 'running' } as const
@@ -162,15 +162,21 @@ const progressIn = (logs: string): number | null => {
   return last === undefined ? null : Math.min(100, Number(last))
 }
 
-/** `POST /v1/management/jobs/{id}/cancel`: no effect on a job that has ended. */
-export async function cancelJob(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
+/** The job of the address for which the caller has an action. Throws not_found (404) for any other. */
+export async function jobFor(app: AppContext, inbound: ManagementRequest, action: Action): Promise<JobRow> {
   const id = idIn(inbound.params[0]!)
-  const { question } = await jobsIn(app, inbound, 'jobs.change')
+  const { question } = await jobsIn(app, inbound, action)
   // The first before the id that follows this one.
   const [row] = id === undefined ? [] : (await app.store.reports.jobs(question, `${id}0`, 1)).rows
   if (row === undefined || row.id !== id) throw unknown('job', 'id')
+  return row
+}
+
+/** `POST /v1/management/jobs/{id}/cancel`: no effect on a job that has ended. */
+export async function cancelJob(app: ManagementContext, inbound: ManagementRequest): Promise<Response> {
+  const row = await jobFor(app, inbound, 'jobs.change')
   if (hasEnded(statusOf(row))) return nothing()
-  const { accountId, kind } = row
+  const { id, accountId, kind } = row
   await logChange(app, inbound, { action: 'job.cancel', target: publicId(row), accountId })
   if (kind === 'prediction') await app.predictor.cancel(accountId, id)
   else {

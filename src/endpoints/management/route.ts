@@ -18,6 +18,7 @@ export type ManagementRequest = PublicRequest & {
 export type ManagementContext = AppContext & {
   predictor: {
     cancel(accountId: string, id: string): Promise<unknown>
+    find(accountId: string, id: string): Promise<{ output: unknown; origin: string } | undefined>
     running(id: string): { logs: string } | undefined
   }
 }

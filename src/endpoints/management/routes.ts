@@ -10,6 +10,8 @@ import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './
 import { beginAudit, getAudit, listBalances, listTransfers } from './book.ts'
 import { getProviderHealth, listProviderHealth } from './health.ts'
 import { listAllFiles, removeFile } from './files.ts'
+import { listJobFiles } from './job-files.ts'
+import { getJobQuota } from './job-quota.ts'
 import { cancelJob, listJobs, listPredictionJobs } from './jobs.ts'
 import { PAGE, RANGE, REQUEST_FILTERS, SPEED_NAMES, USAGE_NAMES } from './query-names.ts'
 import { getSpeed } from './speed.ts'
@@ -125,6 +127,8 @@ export const managementRoutes: readonly ManagementRoute[] = [
 
   get('/jobs', 'requests.read', listJobs, [...PAGE, 'account', 'open', 'kind']),
   get('/predictions', 'requests.read', listPredictionJobs, [...PAGE, 'account', 'open']),
+  get('/jobs/quota', 'usage.read', getJobQuota, ['account']),
+  get('/jobs/{id}/files', 'bodies.read', listJobFiles, PAGE),
   post('/jobs/{id}/cancel', 'jobs.change', cancelJob),
   get('/files', 'requests.read', listAllFiles, [...PAGE, 'account']),
   remove('/files/{id}', 'files.change', removeFile),

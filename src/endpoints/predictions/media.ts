@@ -1,7 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
-import { isRawJson } from '../../json/exact.ts'
-import { isObject } from '../../json/parse.ts'
+import { mapStrings, stringsIn } from '../../json/strings.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'
 
@@ -12,22 +11,6 @@ import type { Prediction } from './prediction.ts'
 
 type Files = Pick<AppContext, 'files'>
 type WithInput = Pick<Prediction, 'accountId' | 'input' | 'origin'>
-
-/** A JSON value with each of its strings replaced. */
-function mapStrings(value: unknown, text: (value: string) => unknown): unknown {
-  if (typeof value === 'string') return text(value)
-  if (Array.isArray(value)) return value.map((element) => mapStrings(element, text))
-  return isObject(value) && !isRawJson(value)
-    ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapStrings(member, text)]))
-    : value
-}
-
-/** All strings in a JSON value. */
-export const stringsIn = (value: unknown): string[] => {
-  const found: string[] = []
-  mapStrings(value, (text) => found.push(text))
-  return found
-}
 
 /** The id in the URL of an uploaded file (`<origin>/v1/files/file-...`), or of its content. */
 function fileIdOf(text: string, origin: string): string | undefined {

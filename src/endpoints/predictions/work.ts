@@ -1,6 +1,7 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { isRawJson } from '../../json/exact.ts'
+import { stringsIn } from '../../json/strings.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
@@ -17,7 +18,7 @@ import { settingPath } from '../../protocols/request-paths.ts'
 import { PreparedRequests } from '../../providers/attempt.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
-import { stringsIn, withFiles } from './media.ts'
+import { withFiles } from './media.ts'
 import type { Prediction } from './prediction.ts'
 
 /** A prediction is run as a prediction of its provider, or as a request to a generation model. */
