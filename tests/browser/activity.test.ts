@@ -259,6 +259,7 @@ describe.skipIf(!CAN_BROWSE)('jobs', () => {
   test('one is seen as it proceeds, canceled, and leads to its request', async () => {
     const { page, close, faults } = await signIn(browser, gateway, { path: '/jobs' })
     await page.getByText('No jobs yet').waitFor()
+    await page.getByText('8 predictions of an account run at once, 1,000 more may wait.').waitFor()
     await picture(page, 'jobs-empty')
     await page.setViewportSize(MOBILE)
     expect(await cutOffOn(page)).toEqual([])
@@ -270,7 +271,19 @@ describe.skipIf(!CAN_BROWSE)('jobs', () => {
     await job.getByText('running').waitFor()
     await job.getByRole('progressbar', { name: `Progress of ${id}` }).waitFor()
     expect(await job.textContent()).not.toContain('canceled')
+    await page.getByText('default: 1 of 8 running.').waitFor()
     await picture(page, 'jobs')
+    const image = (await predict('sandbox/image', { prompt: 'a red fox' })) as { id: string }
+    await page.getByRole('button', { name: `Files of ${image.id}` }).click()
+    const file = page.getByRole('dialog').getByRole('listitem').filter({ hasText: 'image/png' })
+    const [opened] = await Promise.all([
+      page.context().waitForEvent('page'),
+      file.getByRole('link', { name: 'Open' }).click(),
+    ])
+    expect(opened.url()).toStartWith(`${gateway.url}/v1/outputs/`)
+    await opened.close()
+    await picture(page, 'job-files')
+    await page.keyboard.press('Escape')
     await job.getByRole('button', { name: `Cancel ${id}` }).click()
     await page.getByRole('button', { name: 'Cancel it' }).click()
     await job.getByText('canceled').waitFor()

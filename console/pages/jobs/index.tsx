@@ -11,8 +11,10 @@ import { PageFrame, Panel } from '../../parts/page.tsx'
 import { Pager, useCursors } from '../../parts/pager.tsx'
 import { Code } from '../../parts/snippet.tsx'
 import { CancelJob } from './cancel.tsx'
+import { JobFiles } from './files.tsx'
 import { JobList } from './list.tsx'
 import type { Job } from './job.ts'
+import { Quota } from './quota.tsx'
 
 const ROWS = 50
 const AGAIN_MS = 2_000
@@ -24,6 +26,7 @@ export function Jobs() {
   const question = { account, ...(open === '' ? {} : { open: true }) }
   const [cursors, setCursors] = useCursors(question)
   const [canceled, setCanceled] = useState<Job>()
+  const [shown, setShown] = useState<Job>()
   const jobs = useAsk<Page<Job>>(
     '/jobs',
     { ...question, limit: ROWS, cursor: cursors.at(-1) },
@@ -37,13 +40,14 @@ export function Jobs() {
           checked={open !== ''}
           onChange={({ currentTarget: { checked } }) => setOpen(checked ? 'true' : '')}
         />
+        <Quota account={account} againMs={AGAIN_MS} />
       </div>
       <Panel flush>
         <Loaded asked={jobs} height={300} lines={8}>
           {({ data, next }) =>
             data.length > 0 || cursors.length > 0 || next !== null ? (
               <>
-                <JobList jobs={data} onCancel={setCanceled} />
+                <JobList jobs={data} onCancel={setCanceled} onFiles={setShown} />
                 <Pager next={next} cursors={cursors} onTurn={setCursors} />
               </>
             ) : open === '' ? (
@@ -64,6 +68,7 @@ export function Jobs() {
           }
         </Loaded>
       </Panel>
+      {shown !== undefined && <JobFiles job={shown} onClose={() => setShown(undefined)} />}
       {canceled !== undefined && <CancelJob job={canceled} onClose={() => setCanceled(undefined)} />}
     </PageFrame>
   )

@@ -20,3 +20,18 @@ export type Job = {
   webhook: { tries: number; next_at: string } | null
   can_cancel: boolean
 }
+
+/** A file in the output of a prediction. */
+export type JobFile = {
+  url: string
+  state: 'stored' | 'expired' | 'inline' | 'elsewhere'
+  media_type: string | null
+  bytes: number | null
+  expires_at: string | null
+}
+
+export type JobQuota = {
+  running_max: number
+  waiting_max: number
+  accounts: { account: Named | null; running: number; waiting: number }[]
+}

@@ -1,6 +1,7 @@
 import { Button, Progress } from '@mantine/core'
 import { useAccounts } from '../../api/queries.ts'
 import { To } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { Money } from '../../parts/money.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { oneLine, visible } from '../../parts/visible.ts'
@@ -12,8 +13,10 @@ const KINDS = { prediction: 'Prediction', response: 'Response' } as const
 
 const isOpen = ({ status }: Job): boolean => status === 'waiting' || status === 'running'
 
-/** `onCancel`: a job whose cancellation is wished. */
-export function JobList({ jobs, onCancel }: { jobs: readonly Job[]; onCancel: (job: Job) => void }) {
+/** The acts of the buttons of a job: to cancel it, and to show its files. */
+type Buttons = { onCancel: (job: Job) => void; onFiles: (job: Job) => void }
+
+export function JobList({ jobs, ...buttons }: { jobs: readonly Job[] } & Buttons) {
   const now = useNow(jobs.some(isOpen))
   const hasAccounts = (useAccounts().data?.data.length ?? 0) > 1
   return (
@@ -33,7 +36,7 @@ export function JobList({ jobs, onCancel }: { jobs: readonly Job[]; onCancel: (j
         </thead>
         <tbody>
           {jobs.map((job) => (
-            <JobRow key={job.id} {...{ job, now, hasAccounts, onCancel }} />
+            <JobRow key={job.id} {...{ job, now, hasAccounts }} {...buttons} />
           ))}
         </tbody>
       </table>
@@ -41,9 +44,9 @@ export function JobList({ jobs, onCancel }: { jobs: readonly Job[]; onCancel: (j
   )
 }
 
-type RowProps = { job: Job; now: number; hasAccounts: boolean; onCancel: (job: Job) => void }
+type RowProps = { job: Job; now: number; hasAccounts: boolean } & Buttons
 
-function JobRow({ job, now, hasAccounts, onCancel }: RowProps) {
+function JobRow({ job, now, hasAccounts, ...buttons }: RowProps) {
   const { id, public_id, kind, model, account, key, created_at } = job
   const took = tookOf(job, now)
   return (
@@ -64,7 +67,7 @@ function JobRow({ job, now, hasAccounts, onCancel }: RowProps) {
         )}
       </td>
       <td>
-        <Status job={job} onCancel={onCancel} />
+        <Status job={job} {...buttons} />
       </td>
       {hasAccounts && <td className="wide cut">{visible(account?.name ?? account?.id ?? '-')}</td>}
       <td className="wide cut">{visible(key?.name ?? key?.id ?? '-')}</td>
@@ -92,7 +95,12 @@ function tookOf({ kind, status, created_at, started_at, ended_at }: Job, now: nu
 
 const TONES = { waiting: 'dim', running: 'good', succeeded: 'dim', failed: 'failed', canceled: 'refused' } as const
 
-function Status({ job, onCancel }: { job: Job; onCancel: (job: Job) => void }) {
+/** A prediction that was canceled may have made some of its files. */
+const mayHaveFiles = ({ kind, status }: Job): boolean =>
+  kind === 'prediction' && (status === 'succeeded' || status === 'canceled')
+
+function Status({ job, onCancel, onFiles }: { job: Job } & Buttons) {
+  const { may } = useSigned()
   const { status, progress, error, public_id, can_cancel } = job
   return (
     <div className="job-status">
@@ -113,6 +121,11 @@ function Status({ job, onCancel }: { job: Job; onCancel: (job: Job) => void }) {
       {can_cancel && (
         <Button size="compact-sm" variant="default" aria-label={`Cancel ${public_id}`} onClick={() => onCancel(job)}>
           Cancel
+        </Button>
+      )}
+      {may.seeBodies && mayHaveFiles(job) && (
+        <Button size="compact-sm" variant="default" aria-label={`Files of ${public_id}`} onClick={() => onFiles(job)}>
+          Files
         </Button>
       )}
     </div>
