@@ -4,7 +4,7 @@ import type { Quota } from '../accounts/quota.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import { lossesHeader } from '../protocols/losses.ts'
-import { RECORDED_ATTEMPT } from '../providers/attempt-record.ts'
+import { modelNamed, RECORDED_ATTEMPT } from '../providers/attempt-record.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
@@ -115,11 +115,18 @@ export class Settlement {
   }
 }
 
-/** The attempts for the record; null for a single good one. One without a provider says why none was asked. */
-function attemptsOf({ tries, unasked }: Pick<Meter, 'tries' | 'unasked'>): string | null {
+/**
+ * The attempts for the record; null for a single good one, of the model that its name says. One without a provider says
+ * why none was asked.
+ */
+function attemptsOf({ tries, unasked }: Pick<Meter, 'tries' | 'unasked'>, requested: string): string | null {
   const isShown =
     tries.length > 1 ||
-    tries.some(({ error, credential, missedCacheTokens }) => (error ?? credential ?? missedCacheTokens) !== undefined)
+    tries.some(
+      ({ provider, model, error, credential, missedCacheTokens }) =>
+        (error ?? credential ?? missedCacheTokens) !== undefined ||
+        (model !== undefined && (modelNamed(requested, provider) ?? model) !== model),
+    )
   const shown = isShown ? tries : unasked && [{ ...unasked, milliseconds: 0 }]
   return shown === undefined ? null : JSON.stringify(shown, RECORDED_ATTEMPT as unknown as string[])
 }
@@ -156,7 +163,7 @@ function recordOf(
     finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
-    attempts: attemptsOf(meter),
+    attempts: attemptsOf(meter, model),
     translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,

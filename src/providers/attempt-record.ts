@@ -45,3 +45,7 @@ export const RECORDED_ATTEMPT = [
   'reason',
   'missedCacheTokens',
 ] as const satisfies readonly (keyof AttemptRecord)[]
+
+/** The model of a provider that a name with its id says, `m` of `acme/m`; undefined for a name of `sluice.yaml`. */
+export const modelNamed = (name: string, provider: string): string | undefined =>
+  name.startsWith(`${provider}/`) ? name.slice(provider.length + 1) : undefined

@@ -9,6 +9,7 @@ const CONFIG = `
 billing: { delay: 0s, startingCredit: 100 }
 models:
   acme/large: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 2, completion: 8 } }
+  sandbox/own: { endpoints: [{ provider: sandbox, model: chat }] }
   two/endpoints: { endpoints: [{ provider: sandbox, model: chat }, { provider: sandbox, model: messages }] }
 `
 

@@ -107,6 +107,19 @@ describe('one request', () => {
     expect((await owner.get('/requests/nothing')).status).toBe(404)
   })
 
+  test('a good first try has the model of its provider, unless the name is one of sluice.yaml', async () => {
+    const tried = async (model: string): Promise<unknown> => {
+      await generate('tried once', { model })
+      const [line] = (await list(`?model=${model}&outcome=completed`)).data
+      const { json } = await owner.get<RequestDetailAnswer>(`/requests/${line!.id}`)
+      return json.attempts
+    }
+    expect(await tried('sandbox/chat')).toMatchObject([{ provider: 'sandbox', model: 'chat', protocol: null }])
+    const own = { provider: 'sandbox', model: 'chat', protocol: 'chat.completions' }
+    expect(await tried('sandbox/own')).toMatchObject([own])
+    expect(await tried('acme/large')).toMatchObject([{ provider: 'sandbox', model: null }])
+  })
+
   test('a stream that broke off in its midst has the error, also in the health of its provider', async () => {
     const response = await generate('[[length: 60]] [[error-after: 3 529 too busy]]', { stream: true })
     expect(response.status).toBe(200)

@@ -36,6 +36,8 @@ export function Overview({ request }: { request: RequestDetail }) {
 /** A request without recorded tries had one, by its provider. */
 function stepsOf(request: RequestDetail): Step[] {
   const { attempts, provider, at, first_token_ms, total_ms, outcome } = request
+  // The record of a good first try of a model with a name of its own says no more.
+  const asked = request.model === null ? null : `for ${request.model}`
   const isOpen = outcome === 'open'
   // An answer that broke off is in no try as an error.
   const tone = isOpen || outcome === 'failed' ? outcome : 'served'
@@ -52,7 +54,7 @@ function stepsOf(request: RequestDetail): Step[] {
     const failure = error === null ? undefined : oneLine(failureText(status, error), 300)
     return {
       label: tried,
-      detail: oneLine([model, protocol].filter((text) => text !== null).join(', '), 120),
+      detail: oneLine([model ?? asked, protocol].filter((text) => text !== null).join(', '), 120),
       startMs,
       endMs: end,
       tone: error === null ? tone : 'failed',

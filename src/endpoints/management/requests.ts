@@ -4,6 +4,7 @@ import { completionTokens, type Usage } from '../../generation/usage.ts'
 import { ratingOf } from '../../ledger/record-rating.ts'
 import { rowOfOpen } from '../../pipeline/tail.ts'
 import { protocols } from '../../protocols/index.ts'
+import { modelNamed } from '../../providers/attempt-record.ts'
 import { isInScope } from '../../store/request-filter.ts'
 import type { RequestDetail, RequestRow, Transfer } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, positionOf, time, timeOrNull, unknown, usd, type Page } from './answer.ts'
@@ -245,10 +246,11 @@ function writeDetail(
 }
 
 /** The attempt of a generation that succeeded with its first, whose protocol no record has. */
-const lone = ({ provider, totalMs }: RequestRow): AttemptAnswer[] =>
-  provider === null
-    ? []
-    : [{ provider, model: null, protocol: null, started_ms: 0, duration_ms: totalMs ?? 0, status: null, error: null }]
+function lone({ provider, model: requested, totalMs }: RequestRow): AttemptAnswer[] {
+  if (provider === null) return []
+  const model = requested === null ? null : (modelNamed(requested, provider) ?? null)
+  return [{ provider, model, protocol: null, started_ms: 0, duration_ms: totalMs ?? 0, status: null, error: null }]
+}
 
 function ratingAnswer({ row, price, discount }: RequestDetail): RatingAnswer {
   const { version, items, ...rating } = ratingOf({
