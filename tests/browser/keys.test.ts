@@ -92,7 +92,7 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
 
     await page.getByRole('button', { name: 'limited' }).click()
     const sheet = dialog(page, 'limited')
-    await sheet.getByText('0.00 USD, 1 request, 0 failed, 1 refused').waitFor()
+    await sheet.getByText('0.00 USD, 1 request, 0 of them failed; 1 refused besides').waitFor()
     await sheet.getByRole('figure', { name: 'Requests by day: 1 in 30 days' }).waitFor()
     await sheet.getByLabel('Spending limit, USD').fill('20')
     await sheet.getByRole('button', { name: 'Save' }).click()

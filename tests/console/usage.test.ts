@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Measures, Usage, UsageGroup } from '../../console/api/answers.ts'
 import { csvOf } from '../../console/pages/usage/csv.ts'
-import { byBucket, exactTextOf, groupFilters, groupName } from '../../console/pages/usage/measures.ts'
+import { byBucket, courseOf, exactTextOf, groupFilters, groupName } from '../../console/pages/usage/measures.ts'
 import { heightOf, plainOf, sortedGroups, textOf } from '../../console/pages/usage/measures.ts'
 
 const measures = (changes: Partial<Measures>): Measures => ({
@@ -70,6 +70,19 @@ describe('the numbers of usage', () => {
       [new Date(130_000).toISOString(), measures({ requests: 2 })],
     ] as UsageGroup['points']
     expect(byBucket({ ...group('a'), points }, starts).map((one) => one?.requests)).toEqual([1, undefined, 2])
+  })
+
+  test('the course of a range has all its buckets, also those without requests', () => {
+    const at = (minute: number): string => new Date(minute * 60_000).toISOString()
+    const points = (minute: number): UsageGroup['points'] => [[at(minute), measures({ requests: minute })]]
+    const usage: Usage = {
+      ...{ from: at(0), to: at(5), tz: 'UTC', bucket: 'minute', counted_from: null, total: measures({}) },
+      groups: [
+        { ...group('a'), points: points(1) },
+        { ...group('b'), points: [...points(1), ...points(4)] },
+      ],
+    }
+    expect(courseOf(usage, ({ requests }) => requests)).toEqual([0, 2, 0, 0, 4])
   })
 
   test('a file for spreadsheets has no formulas from outside', () => {

@@ -31,7 +31,7 @@ export function KeyMonth({ id }: { id: string }) {
             <p className="number">
               <Money usd={usage.total.cost_usd} as="head" why="Your role does not see list prices." /> USD,{' '}
               {count(usage.total.requests)} {usage.total.requests === 1 ? 'request' : 'requests'},{' '}
-              {count(usage.total.failed)} failed, {count(usage.total.refused)} refused
+              {count(usage.total.failed)} of them failed; {count(usage.total.refused)} refused besides
             </p>
             <Days usage={usage} zone={zone} />
           </>

@@ -7,14 +7,8 @@ import { Money } from '../../parts/money.tsx'
 import { FAILED_PATH } from '../../parts/outcomes.ts'
 import { visible } from '../../parts/visible.ts'
 import { count, duration, percent } from '../../parts/when.ts'
+import { courseOf } from '../usage/measures.ts'
 import { byUse } from './speeds.tsx'
-
-/** The sum over all groups in each bucket, as a length to draw. */
-function courseOf({ groups }: Usage, valueOf: (point: Usage['total']) => number): number[] {
-  const sums = new Map<string, number>()
-  for (const { points } of groups) for (const [at, point] of points) sums.set(at, (sums.get(at) ?? 0) + valueOf(point))
-  return [...sums].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, value]) => value)
-}
 
 /** The most important numbers of the range, each with its course, its change, and a link to what it counts. */
 export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; speed?: Speed }) {
@@ -36,19 +30,14 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
         path="/requests"
         name="Requests"
         value={count(total.requests)}
-        note={
-          <>
-            <Change percent={more} />
-            {total.refused > 0 && `; ${count(total.refused)} refused besides`}
-          </>
-        }
+        note={<Change percent={more} />}
         course={courseOf(usage, ({ requests }) => requests)}
       />
       <Tile
         path={FAILED_PATH}
         name="Failed"
         value={percent(total.failed, total.requests)}
-        note={`${count(total.failed)} of ${count(total.requests)}`}
+        note={`${count(total.failed)} of ${count(total.requests)}; ${count(total.refused)} refused besides`}
         course={courseOf(usage, ({ failed }) => failed)}
         color="--failed"
       />

@@ -2,7 +2,7 @@ import type { Measures, Usage, UsageGroup } from '../../api/answers.ts'
 import { FILTER_FIELDS } from '../../parts/filters.ts'
 import { chartUsd, compareUsd, exactUsd, headUsd } from '../../parts/money.ts'
 import { outcomeText } from '../../parts/outcomes.ts'
-import { bucketAt } from '../../parts/range.ts'
+import { bucketAt, bucketStarts } from '../../parts/range.ts'
 import { oneLine } from '../../parts/visible.ts'
 import { count, percent, shortCount } from '../../parts/when.ts'
 
@@ -137,4 +137,11 @@ export function byBucket({ points }: UsageGroup, starts: readonly number[]): (Me
     if (index < values.length) values[index] = measures
   }
   return values
+}
+
+/** The sum over all groups in each bucket of the range, as a length to draw: zero where there is nothing. */
+export function courseOf({ from, to, bucket, tz, groups }: Usage, valueOf: (measures: Measures) => number): number[] {
+  const starts = bucketStarts(Date.parse(from), Date.parse(to), bucket, tz)
+  const rows = groups.map((group) => byBucket(group, starts))
+  return starts.map((_, at) => rows.reduce((sum, row) => sum + (row[at] === undefined ? 0 : valueOf(row[at])), 0))
 }
