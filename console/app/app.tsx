@@ -1,8 +1,9 @@
-import { Suspense } from 'react'
+import { type ReactNode, Suspense, useEffect } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { useSession } from '../api/queries.ts'
 import { Boundary } from '../parts/boundary.tsx'
 import { Empty } from '../parts/empty.tsx'
+import type { IconName } from '../parts/icons.tsx'
 import { Fault, Loading } from '../parts/fault.tsx'
 import { PageFrame } from '../parts/page.tsx'
 import { Enter } from '../pages/enter/index.tsx'
@@ -43,11 +44,22 @@ export function App() {
   )
 }
 
-const ToHome = () => (
-  <To path="/" className="link">
-    Go to Home
-  </To>
-)
+/** In place of a page: why, as its heading. */
+function NoPage({ icon, title, children }: { icon: IconName; title: string; children: ReactNode }) {
+  useEffect(() => {
+    document.title = `${title} · Sluice`
+  }, [title])
+  const toHome = (
+    <To path="/" className="link">
+      Go to Home
+    </To>
+  )
+  return (
+    <Empty icon={icon} title={<h1>{title}</h1>} action={toHome}>
+      {children}
+    </Empty>
+  )
+}
 
 function Pages() {
   const { may } = useSigned()
@@ -61,17 +73,17 @@ function Pages() {
                 <Page />
               </Suspense>
             ) : (
-              <Empty icon="people" title={`Your role does not include the page ${title}`} action={<ToHome />}>
+              <NoPage icon="people" title={`Your role does not include the page ${title}`}>
                 An owner or an admin can give you one that does.
-              </Empty>
+              </NoPage>
             )}
           </Boundary>
         </Route>
       ))}
       <Route>
-        <Empty icon="search" title="There is no such page" action={<ToHome />}>
+        <NoPage icon="search" title="There is no such page">
           Press <kbd>{MOD}</kbd> <kbd>K</kbd> to find pages, models, keys and requests.
-        </Empty>
+        </NoPage>
       </Route>
     </Switch>
   )

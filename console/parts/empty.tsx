@@ -9,7 +9,7 @@ export function Empty({
   action,
 }: {
   icon?: IconName
-  title: string
+  title: ReactNode
   children?: ReactNode
   action?: ReactNode
 }) {
@@ -20,7 +20,7 @@ export function Empty({
           <Icon name={icon} size={22} />
         </span>
       )}
-      <p className="empty-title">{title}</p>
+      <div className="empty-title">{title}</div>
       {children !== undefined && <div className="empty-text">{children}</div>}
       {action !== undefined && <div className="empty-action">{action}</div>}
     </div>
