@@ -102,3 +102,7 @@ export const invalid = (param: string, message: string): GatewayError =>
 /** Anything thrown as a GatewayError. An unexpected error becomes a 500 whose message reveals nothing internal. */
 export const asGatewayError = (error: unknown): GatewayError =>
   error instanceof GatewayError ? error : new GatewayError('internal_error', 'Internal error.', { cause: error })
+
+/** A text for people, of which so many characters are kept, and the sign that there was more. */
+export const shortened = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 3)}...` : text

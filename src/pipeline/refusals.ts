@@ -1,6 +1,6 @@
 import { clientOf } from '../ledger/admission.ts'
 import type { AppContext, PublicRequest } from '../context.ts'
-import { asGatewayError, GatewayError, type ErrorCode } from '../error.ts'
+import { asGatewayError, GatewayError, shortened, type ErrorCode } from '../error.ts'
 import type { Refusal } from '../store/store.ts'
 import { routeOf } from './request-log.ts'
 
@@ -40,7 +40,7 @@ function refusalOf(inbound: PublicRequest, { code, status, param, message }: Gat
     code,
     status,
     param: param?.slice(0, PARAM_LENGTH) ?? null,
-    message: message.slice(0, MESSAGE_LENGTH),
+    message: shortened(message, MESSAGE_LENGTH),
     model: model?.slice(0, MODEL_LENGTH) ?? null,
     client: clientOf(request),
   }

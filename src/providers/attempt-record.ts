@@ -1,4 +1,4 @@
-import type { GatewayError } from '../error.ts'
+import { shortened, type GatewayError } from '../error.ts'
 
 /**
  * One attempt at one provider. `credential`: the name of its key, if it has several; `startedMs`: since the first
@@ -28,7 +28,7 @@ const MESSAGE_LENGTH = 500
 /** Adds the failure of an attempt to its record. */
 export function recordFailure(record: Pick<AttemptRecord, 'error' | 'message'>, { code, message }: GatewayError): void {
   record.error = code
-  record.message = message.slice(0, MESSAGE_LENGTH)
+  record.message = shortened(message, MESSAGE_LENGTH)
 }
 
 /** The members of an attempt in the record of its generation. */

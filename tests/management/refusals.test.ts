@@ -70,6 +70,18 @@ test('refusals that are only counted are in the usage of the present hour', asyn
     })
 }, 30_000)
 
+test('of a long message the beginning is kept, with the sign that there was more', async () => {
+  const lost = { seed: 1, presence_penalty: 1, frequency_penalty: 1, logit_bias: { 1: 1 } }
+  const messages = [{ role: 'user', content: 'Hello' }]
+  await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'true' },
+    body: JSON.stringify({ model: 'sandbox/messages', messages, ...lost }),
+  })
+  const [kept] = await untilStored(1)
+  expect([String(kept!.message).length, String(kept!.message).slice(-3)]).toEqual([300, '...'])
+})
+
 const refusal = (keyId: string | null, at: number): Refusal => ({
   id: '0'.repeat(32),
   at,
