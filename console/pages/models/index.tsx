@@ -81,7 +81,7 @@ function ModelDrawer(props: { model: Model | undefined; onClose: () => void; onC
     <Drawer opened={model !== undefined} onClose={onClose} title={model?.id} size={520}>
       {model !== undefined && <ModelSheet model={model} />}
       {model !== undefined && may.changeInstallation && model.set_in === null && (
-        <Button variant="default" onClick={() => onChange(model.id)}>
+        <Button variant="default" mt="md" onClick={() => onChange(model.id)}>
           {model.set === null ? 'Set it up here' : 'Change it'}
         </Button>
       )}

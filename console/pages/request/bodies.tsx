@@ -17,8 +17,9 @@ import { keyPath } from './sentence.ts'
 
 /** The bodies that were sent and received, where they were captured. */
 export function BodiesTab({ request }: { request: RequestDetail }) {
-  const { may } = useSigned()
+  const { may, session } = useSigned()
   const { stored, why_not } = request.bodies
+  const next = nextStep(request, session.capture.most !== 'off')
   if (!may.seeBodies)
     return <p className="request-part dim">Bodies are shown to members of the account and to admins.</p>
   return (
@@ -28,10 +29,10 @@ export function BodiesTab({ request }: { request: RequestDetail }) {
       ) : (
         <>
           <p className="dim">{why_not}</p>
-          {request.key !== null && (
+          {next !== undefined && (
             <p className="bodies-next">
-              <To path={keyPath(request.key)} className="link">
-                Capture the next requests of this key
+              <To path={next.path} className="link">
+                {next.text}
               </To>
             </p>
           )}
@@ -39,6 +40,13 @@ export function BodiesTab({ request }: { request: RequestDetail }) {
       )}
     </section>
   )
+}
+
+/** The next step where no bodies are stored. `canCapture`: the file allows it. */
+function nextStep({ api, key }: RequestDetail, canCapture: boolean): { path: string; text: string } | undefined {
+  if (api === 'predictions') return { path: '/jobs', text: 'See its files under Jobs' }
+  if (key === null || !canCapture) return undefined
+  return { path: keyPath(key), text: 'Capture the next requests of this key' }
 }
 
 /** Each view is in the change log, so that nothing is asked for again while the page is open. */

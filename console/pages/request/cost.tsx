@@ -105,8 +105,12 @@ function Items({ rating }: { rating: Rating }) {
 }
 
 function Postings({ postings, account }: { postings: readonly Posting[]; account: Named | null }) {
-  const named = (side: string): string =>
-    account?.name == null ? side : side.replace(` ${account.id}`, `, ${visible(account.name)}`)
+  /** `credit acct_1` as `credit, team`, as on the page Book. */
+  const named = (side: string): string => {
+    const [kind, owner] = side.split(' ')
+    const name = owner === account?.id ? (account?.name ?? owner) : owner
+    return name === undefined ? side : `${kind}, ${visible(name)}`
+  }
   return (
     <div className="table-scroll" tabIndex={0} role="region" aria-label="Postings">
       <table className="table">

@@ -109,14 +109,15 @@ export async function bodiesOf(
 ): Promise<BodiesOfRequest> {
   const stored = await bodies.find(id)
   if (stored !== undefined) return { stored: true, parts: stored.parts, why_not: null }
-  const reason = bodies.isOff
-    ? 'Bodies are not captured: capture.most is off. The line "capture: { most: all }" in sluice.yaml allows it.'
-    : outcome === 'open'
-      ? 'They are stored once the request has ended.'
-      : api === 'predictions'
-        ? 'Predictions keep their input and output themselves.'
-        : keyId === null
-          ? 'Requests without a valid key are not captured.'
-          : NOT_STORED
+  const reason =
+    api === 'predictions'
+      ? 'Predictions keep their input and output themselves.'
+      : bodies.isOff
+        ? 'Bodies are not captured: capture.most is off. The line "capture: { most: all }" in sluice.yaml allows it.'
+        : outcome === 'open'
+          ? 'They are stored once the request has ended.'
+          : keyId === null
+            ? 'Requests without a valid key are not captured.'
+            : NOT_STORED
   return { stored: false, parts: [], why_not: reason }
 }
