@@ -140,6 +140,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
   const { colorScheme, setColorScheme } = useMantineColorScheme()
   const client = useQueryClient()
   const [, navigate] = useLocation()
+  const { to } = useScope()
   const signOut = async (): Promise<void> => {
     await ask('DELETE', '/session', { isSignIn: true }).catch(() => {})
     changeSession(client, null)
@@ -181,6 +182,12 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
           </Menu.Item>
         ))}
         <Menu.Divider />
+        <Menu.Item
+          leftSection={<Icon name="people" />}
+          onClick={() => navigate(to(`/people/${encodeURIComponent(session.user.id)}`))}
+        >
+          Password and sessions
+        </Menu.Item>
         <Menu.Item leftSection={<Icon name="keyboard" />} rightSection={<kbd>?</kbd>} onClick={onKeyboard}>
           Keyboard
         </Menu.Item>

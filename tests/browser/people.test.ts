@@ -37,6 +37,11 @@ describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
     await member.page.goto(`${gateway.url}/console/keys`)
     await member.page.getByText('No keys yet').waitFor()
     await picture(member.page, 'keys-member-empty')
+    await member.page.getByRole('button', { name: /own menu/ }).click()
+    await member.page.getByRole('menuitem', { name: 'Password and sessions' }).click()
+    const own = member.page.getByRole('dialog', { name: 'Mia Member' })
+    await own.getByText('this one').waitFor()
+    await own.getByText('Your password').waitFor()
 
     await page.getByRole('button', { name: 'Mia Member' }).click()
     await page.getByRole('dialog', { name: 'Mia Member' }).getByText('Sessions').waitFor()
