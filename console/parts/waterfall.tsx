@@ -20,7 +20,7 @@ export function Waterfall({ steps, firstTokenMs, totalMs }: Props) {
     <div className="waterfall" role="list" aria-label="Tries">
       {steps.map(({ label, detail, startMs, endMs, tone, note }, index) => (
         <div key={index} className="waterfall-step" role="listitem">
-          <span className="waterfall-name cut" title={`${label} ${detail}`}>
+          <span className="waterfall-name">
             {label} <span className="dim">{detail}</span>
           </span>
           <span className="waterfall-track" aria-hidden="true">

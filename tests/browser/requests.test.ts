@@ -66,7 +66,7 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     const { page, close } = await opened()
     await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
     await rows(page).filter({ hasText: 'context_length_exceeded' }).first().waitFor()
-    for (const width of [1440, 1342, 1341, 1280, 1256, 1255, 1100, 1034, 1033, 768, 721]) {
+    for (const width of [1440, 1354, 1353, 1280, 1268, 1267, 1100, 1046, 1045, 768, 721]) {
       await page.setViewportSize({ width, height: 800 })
       await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
       await waitUntil(page, `innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)

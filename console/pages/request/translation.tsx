@@ -35,7 +35,7 @@ export function Translation({ request }: { request: RequestDetail }) {
           <tbody>
             {translation.map(({ code, path, effect, reason }, index) => (
               <tr key={index}>
-                <td className="wrap">
+                <td className="wrap loss-path">
                   <code>{visible(path ?? '-')}</code>
                 </td>
                 <td className="lossy">{effect}</td>

@@ -56,7 +56,7 @@ export const COLUMNS = {
   },
   key: {
     title: 'Key',
-    width: 'minmax(64px, 0.7fr)',
+    width: 'minmax(76px, 0.7fr)',
     isUsual: true,
     filter: { field: 'key', valueOf: ({ key }) => key?.id ?? null },
     cell: ({ key }) => text(named(key)),
