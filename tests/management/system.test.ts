@@ -121,7 +121,12 @@ describe('what the server is', () => {
     }
     expect(seen).toContain('sandbox/chat')
     expect(seen).toEqual([...new Set(seen)].sort())
-    expect((await owner.get<Page<ModelAnswer>>('/models?on=false&limit=1')).json.data[0]?.prices).toBeNull()
+  })
+
+  test('a model of a provider that is off has its list price', async () => {
+    const { data } = (await owner.get<Page<ModelAnswer>>('/models?on=false&q=openai/gpt-4o')).json
+    const model = data.find(({ id }) => id === 'openai/gpt-4o')
+    expect(model).toMatchObject({ on: false, prices: { prompt: { usd: expect.stringMatching(/^\d/) } } })
   })
 
   test('plans have their windows in flows and USD', async () => {

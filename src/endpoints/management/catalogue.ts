@@ -1,6 +1,6 @@
 import type { FeeItem } from '../../config/terms.ts'
 import type { AppContext } from '../../context.ts'
-import type { Rate } from '../../ledger/prices.ts'
+import type { Price, Rate } from '../../ledger/prices.ts'
 import { PROVIDER_ROWS } from '../../providers/catalog-rows.ts'
 import type { Provider } from '../../providers/catalogue.ts'
 import { howToEnable } from '../../providers/configured.ts'
@@ -189,10 +189,16 @@ function sourceOf({ runTime, config }: AppContext, id: string): ModelAnswer['sou
   return runTime.setUpBy('model', id) === undefined ? 'console' : 'sluice.yaml'
 }
 
+/** The price of a model whose providers are off: the configured one, else the list price of the first that has one. */
+function priceWhenOn({ prices }: AppContext, { id, endpoints }: Model): Price | undefined {
+  const listed = endpoints.map(({ provider, model }) => prices.cost(provider, model))
+  return prices.of(id, []) ?? listed.find((price) => price !== undefined)
+}
+
 function shownModel(app: AppContext, model: Model, on: boolean): ModelAnswer {
   const { catalogue, prices } = app
   const { id, name, ownedBy, contextLength, endpoints, capabilities } = model
-  const price = on ? prices.of(id, catalogue.candidates(id)) : undefined
+  const price = on ? prices.of(id, catalogue.candidates(id)) : priceWhenOn(app, model)
   const active = new Set(catalogue.providers().map((provider) => provider.id))
   const { reasoning, tools, maxOutputTokens } = capabilities
   return {
