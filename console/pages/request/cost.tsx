@@ -116,18 +116,18 @@ function Postings({ postings, account }: { postings: readonly Posting[]; account
       <table className="table">
         <thead>
           <tr>
-            <th>Kind</th>
             <th>Debit</th>
             <th>Credit</th>
+            <th className="wide">Kind</th>
             <th className="right">Amount, USD</th>
           </tr>
         </thead>
         <tbody>
           {postings.map(({ kind, debit, credit, amount_usd }, index) => (
             <tr key={index}>
-              <td>{kind}</td>
               <td>{named(debit)}</td>
               <td>{named(credit)}</td>
+              <td className="wide">{kind}</td>
               <td className="right">
                 <Money usd={amount_usd} />
               </td>
