@@ -27,6 +27,9 @@ class Time {
 
   sleep = (ms: number): Promise<void> => new Promise((resolve) => this.after(ms, resolve))
 
+  /** Each answer comes in time. */
+  within = <T>(work: Promise<T>): Promise<T> => work
+
   after(ms: number, run: () => void): void {
     const event = { at: this.#now + ms, order: this.#order++, run }
     const events = this.#events

@@ -1,3 +1,4 @@
+import { within } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 
 /** The time in which what was spent, and what stayed unused, is measured. */
@@ -6,8 +7,10 @@ const SPAN_MS = 10_000
 const RECLAIM_MS = [15, 35, 80, 170]
 /** The time between two attempts to lease ahead of need. */
 const REFILL_MS = 250
-/** The longest that a request waits for a lease. */
-const WAIT_MS = 2_000
+/** The longest wait for the answer to one question. */
+const ANSWER_MS = 5_000
+/** The time after which no further question is asked for those that wait. */
+const WAIT_MS = 15_000
 
 /** The source of one lease. Amounts as they are leased. */
 type LeaseSource = {
@@ -30,9 +33,9 @@ type LeaseSource = {
 export type Acquired = { granted: bigint; elsewhere: bigint }
 
 /** The time of a lane: of this machine, or of a simulation. */
-type LaneTime = { now(): number; sleep(ms: number): Promise<void> }
+export type LaneTime = { now(): number; sleep(ms: number): Promise<void>; within: typeof within }
 
-const REAL: LaneTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) }
+export const REAL: LaneTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms), within }
 
 type Waiting = { amount: bigint; resolve: (isEnough: boolean) => void; reject: (error: unknown) => void }
 
@@ -42,6 +45,8 @@ export class LeaseLane {
   readonly #time: LaneTime
   #waiting: Waiting[] = []
   #isBusy = false
+  /** When those that wait now get no further question. */
+  #giveUpAt = Infinity
   /** Spent in this span and in the one before. */
   #spent = { now: 0n, before: 0n }
   /** The least that was left in this span. */
@@ -124,8 +129,9 @@ export class LeaseLane {
     this.#isBusy = true
     do {
       const waiting = this.#waiting.splice(0)
+      this.#giveUpAt = this.#time.now() + WAIT_MS
       try {
-        await within(WAIT_MS, this.#acquireFor(waiting))
+        await this.#acquireFor(waiting)
         for (const { resolve } of waiting.splice(0)) resolve(false)
       } catch (error) {
         for (const { reject } of waiting.splice(0)) reject(error)
@@ -140,7 +146,7 @@ export class LeaseLane {
     for (const ms of RECLAIM_MS) {
       if (waiting.length === 0 || !mayComeBack) return
       // Others may have stopped to use some since the last question.
-      await this.#source.reclaim()
+      await this.#answered(() => this.#source.reclaim())
       await this.#time.sleep(ms)
       mayComeBack = await this.#acquireMissing(waiting)
     }
@@ -158,6 +164,12 @@ export class LeaseLane {
 
   async #giveBackAll(): Promise<void> {
     if ((await this.#source.giveBackAll?.()) !== false) this.#isUncertain = false
+  }
+
+  /** Throws where no answer comes in time, which still counts if it comes later, or where they have waited too long. */
+  #answered<T>(ask: () => Promise<T>): Promise<T> {
+    if (this.#time.now() > this.#giveUpAt) throw slow()
+    return this.#time.within(ask(), ANSWER_MS, unanswered)
   }
 
   async #ask(least: bigint): Promise<Acquired> {
@@ -179,12 +191,12 @@ export class LeaseLane {
   async #acquireMissing(waiting: Waiting[]): Promise<boolean> {
     const before = this.#returns.begun - this.#returns.open
     while (this.#isUncertain) {
-      await this.#recover()
+      await this.#answered(() => this.#recover())
       if (this.#recovering === undefined) break
     }
     const missing = waiting.reduce((sum, { amount }) => sum + amount, 0n) - this.#source.left()
     const least = missing > 0n ? missing : 0n
-    const { granted, elsewhere } = await this.#ask(least)
+    const { granted, elsewhere } = await this.#answered(() => this.#ask(least))
     let left = this.#source.left()
     const isEnough = granted >= least
     for (const one of waiting.splice(0)) {
@@ -199,20 +211,15 @@ export class LeaseLane {
   }
 }
 
-function within<T>(ms: number, run: Promise<T>): Promise<T> {
-  let timer: Timer | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(tooLate()), ms)
+const unavailable = (reason: string): GatewayError =>
+  new GatewayError('store_unavailable', `${reason} Retry in a few seconds.`, {
+    retryAfterSeconds: 2,
+    shouldRetry: true,
   })
-  return Promise.race([run, late]).finally(() => clearTimeout(timer))
+
+const unanswered = (): never => {
+  throw unavailable(`PostgreSQL has not answered for ${ANSWER_MS / 1000} seconds: nothing can be reserved.`)
 }
 
-const tooLate = (): GatewayError =>
-  new GatewayError(
-    'store_unavailable',
-    'PostgreSQL does not answer: nothing can be reserved. Retry in a few seconds.',
-    {
-      retryAfterSeconds: 2,
-      shouldRetry: true,
-    },
-  )
+const slow = (): GatewayError =>
+  unavailable(`PostgreSQL answers slowly: nothing could be reserved in ${WAIT_MS / 1000} seconds.`)

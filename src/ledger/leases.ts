@@ -4,7 +4,7 @@ import type { Quota } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import type { Nano } from '../money.ts'
 import type { LeaseKind, LeaseStore, ReturnedLeases } from '../store/leases.ts'
-import { LeaseLane } from './lease-lane.ts'
+import { LeaseLane, type LaneTime, REAL } from './lease-lane.ts'
 import type { ReservationRequest } from './open-generation.ts'
 import type { Wallet } from './wallet.ts'
 
@@ -48,6 +48,8 @@ const unavailable = (reason: string): GatewayError =>
 const ROUND_MS = 1_000
 /** The time for which a growing hold was refused, before it asks again. */
 const REFUSED_MS = 1_000
+/** The longest that a response goes on without a hold, while more is leased for it. */
+const GROW_MS = 5_000
 
 type Sources = {
   store: LeaseStore
@@ -65,6 +67,7 @@ type Sources = {
  */
 export class Leases {
   readonly #sources: Sources
+  readonly #time: LaneTime
   readonly #lanes = new Map<string, LeaseLane>()
   /** Ids of requests for which no more can be leased: their reservation decides by what is there. */
   readonly #decided = new Set<string>()
@@ -78,8 +81,9 @@ export class Leases {
   /** Settlements on their way to the store, by account. */
   readonly #settling = new Map<string, number>()
 
-  constructor(sources: Sources) {
+  constructor(sources: Sources, time: LaneTime = REAL) {
     this.#sources = sources
+    this.#time = time
     sources.store.onReclaim((owner) => this.giveBack([owner]))
     this.#timer = setInterval(() => this.#round(), ROUND_MS).unref()
   }
@@ -130,7 +134,7 @@ export class Leases {
    */
   grow(request: ReservationRequest, needs: Needs): boolean {
     const { id } = request
-    const now = performance.now()
+    const now = this.#time.now()
     const refusedAt = this.#growing.get(id)
     if (refusedAt !== undefined && now - refusedAt < REFUSED_MS) return false
     if (refusedAt === undefined && this.#growing.has(id)) return true
@@ -139,12 +143,11 @@ export class Leases {
     this.#growing.set(id, undefined)
     const end = (isEnough: boolean): void => {
       if (isEnough) this.#growing.delete(id)
-      else if (this.#growing.has(id)) this.#growing.set(id, performance.now())
+      else if (this.#growing.has(id)) this.#growing.set(id, this.#time.now())
     }
-    Promise.all(missing.map(([lane, amount]) => lane.get(amount))).then(
-      (enough) => end(!enough.includes(false)),
-      () => end(false),
-    )
+    const leasing = Promise.all(missing.map(([lane, amount]) => lane.get(amount)))
+    const isEnough = leasing.then((enough) => !enough.includes(false))
+    this.#time.within(isEnough, GROW_MS, () => false).then(end, () => end(false))
     return true
   }
 
@@ -279,7 +282,7 @@ export class Leases {
 
   #lane(name: string, source: () => ConstructorParameters<typeof LeaseLane>[0]): LeaseLane {
     let lane = this.#lanes.get(name)
-    if (lane === undefined) this.#lanes.set(name, (lane = new LeaseLane(source())))
+    if (lane === undefined) this.#lanes.set(name, (lane = new LeaseLane(source(), this.#time)))
     return lane
   }
 
@@ -308,7 +311,7 @@ export class Leases {
   }
 
   #round(): void {
-    const now = performance.now()
+    const now = this.#time.now()
     for (const [name, lane] of this.#lanes) if (!lane.round(now)) this.#lanes.delete(name)
   }
 }

@@ -1,7 +1,7 @@
 import { expect } from 'bun:test'
 import { standingStill } from '../../src/accounts/clock.ts'
 import { Budgets } from '../../src/accounts/budget.ts'
-import { LeaseLane } from '../../src/ledger/lease-lane.ts'
+import { LeaseLane, type LaneTime, REAL } from '../../src/ledger/lease-lane.ts'
 import { Leases, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { Wallet } from '../../src/ledger/wallet.ts'
@@ -38,8 +38,11 @@ once(
   },
 )
 
-/** The leases of a process whose store fails at first, with a request on a response that grows. */
-function failingLeases(): { leases: Leases; asked: () => number; grow: () => boolean } {
+/** The leases of a process, with a request on a response that grows. `answer`: of the store. */
+function growingLeases(
+  answer: () => Promise<never>,
+  time: LaneTime = REAL,
+): { leases: Leases; asked: () => number; grow: () => boolean } {
   let asked = 0
   const wallet = new Wallet(0n)
   const store = {
@@ -48,27 +51,42 @@ function failingLeases(): { leases: Leases; asked: () => number; grow: () => boo
     giveBackAll: async () => {},
     funds: () => {
       asked++
-      return Promise.reject(new Error('the store is away'))
+      return answer()
     },
   }
-  const leases = new Leases({
+  const sources = {
     store: store as never,
     clock: { now: Date.now, elapsed: standingStill },
     wallet: () => wallet,
     quota: (() => undefined) as never,
     budgets: () => new Budgets([], standingStill, true),
     isWritable: () => true,
-  })
+  }
+  const leases = new Leases(sources, time)
   const request = { id: '1', accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', createdAt: Date.now() }
   const grow = (): boolean => leases.grow(request as ReservationRequest, { amount: 1n, flows: 0n, budgeted: 0n })
   return { leases, asked: () => asked, grow }
 }
 
 once('a response for which the store leases nothing does not ask again for a second', async () => {
-  const { leases, asked, grow } = failingLeases()
+  const { leases, asked, grow } = growingLeases(() => Promise.reject(new Error('the store is away')))
   expect(grow()).toBe(true)
   while (grow()) await new Promise((resolve) => setImmediate(resolve))
   expect(asked()).toBe(1)
+  leases.stop()
+})
+
+once('a response does not go on for more than five seconds while more is leased for it', async () => {
+  const limits: { ms: number; end: () => void }[] = []
+  const within = <T>(_: Promise<T>, ms: number, late: () => T | Promise<T>): Promise<T> =>
+    new Promise((resolve) => limits.push({ ms, end: () => resolve(Promise.try(late)) }))
+  const { leases, grow } = growingLeases(() => new Promise(() => {}), { ...REAL, within })
+  expect(grow()).toBe(true)
+  const ofResponse = limits.at(-1)!
+  expect(ofResponse.ms).toBe(5_000)
+  ofResponse.end()
+  await Bun.sleep(0)
+  expect(grow()).toBe(false)
   leases.stop()
 })
 

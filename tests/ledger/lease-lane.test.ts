@@ -14,8 +14,21 @@ class Time {
 
   sleep = (ms: number): Promise<void> => new Promise((resolve) => this.after(ms, resolve))
 
-  after(ms: number, run: () => void): void {
-    this.#events.push({ at: this.#now + ms, run })
+  within = <T>(work: Promise<T>, ms: number, late: () => T | Promise<T>): Promise<T> => {
+    const ended = Promise.withResolvers<T>()
+    const event = this.after(ms, () => ended.resolve(Promise.try(late)))
+    work.then(ended.resolve, ended.reject).finally(() => this.#cancel(event))
+    return ended.promise
+  }
+
+  after(ms: number, run: () => void): object {
+    const event = { at: this.#now + ms, run }
+    this.#events.push(event)
+    return event
+  }
+
+  #cancel(event: object): void {
+    this.#events = this.#events.filter((one) => one !== event)
   }
 
   async run(): Promise<void> {
@@ -130,4 +143,47 @@ once('a request is served from what its own process is giving back', async () =>
     await race.time.run()
     expect([laterMs, race.served]).toEqual([laterMs, 1])
   }
+})
+
+/** Asks for an amount of 1 of a store that has none until later. Gives the outcome and when it was known. */
+async function outcomeOf(
+  answerMs: (question: number) => number,
+): Promise<{ outcome: unknown; atMs: number; questions: number }> {
+  const time = new Time()
+  let questions = 0
+  const answer = (): Promise<void> => time.sleep(answerMs(++questions))
+  const lane = new LeaseLane(
+    {
+      left: () => 0n,
+      acquire: async () => {
+        await answer()
+        return { granted: questions >= 7 ? 1n : 0n, elsewhere: 1n }
+      },
+      reclaim: answer,
+      giveBack: () => {},
+    },
+    time,
+  )
+  const known = lane
+    .get(1n)
+    .catch(String)
+    .then((outcome) => ({ outcome, atMs: time.now(), questions }))
+  await time.run()
+  return known
+}
+
+once('a request waits for a store that answers each question slowly', async () => {
+  expect(await outcomeOf(() => 2_000)).toEqual({ outcome: true, atMs: 14_130, questions: 7 })
+})
+
+once('a request that waited for long is told that the store is slow, and not that money is missing', async () => {
+  const { outcome, atMs } = await outcomeOf(() => 4_500)
+  expect(outcome).toContain('PostgreSQL answers slowly')
+  expect(atMs).toBeLessThan(20_000)
+})
+
+once('a question that is not answered fails by itself', async () => {
+  const { outcome, atMs } = await outcomeOf((question) => (question === 3 ? Infinity : 10))
+  expect(outcome).toContain('PostgreSQL has not answered for 5 seconds')
+  expect(atMs).toBe(5_035)
 })
