@@ -25,13 +25,18 @@ export class AccountFunds {
   readonly #changes: AccountChanges
   readonly leases: Leases | undefined
   budgets = new Budgets([])
+  /** Set from the beginning of a takeover until this process has what it took over. */
+  #isInheriting = false
+  /** Taken over in the store, and not here. */
+  #inheritance: Inheritance | undefined
 
   constructor(options: Options) {
-    const { store, clock, isWritable } = options
+    const { store, clock } = options
     this.#options = options
     const { wallet, quota } = this
     const budgets = (): Budgets => this.budgets
-    this.leases = store.leases && new Leases({ store: store.leases, clock, wallet, quota, budgets, isWritable })
+    const isKnown = (): boolean => options.isWritable() && !this.#isInheriting
+    this.leases = store.leases && new Leases({ store: store.leases, clock, wallet, quota, budgets, isKnown })
     this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
@@ -98,16 +103,24 @@ export class AccountFunds {
     }
   }
 
-  /** Takes over the leases of a process that has ended; undefined where there is none. */
-  async inherit(): Promise<Inheritance | undefined> {
+  /**
+   * Takes over from a process that has ended; undefined where there is none. After a failure, the next call goes on.
+   * `restore`: takes the holds of the generations that it had open, before anything else is done with its leases.
+   */
+  async inherit<T>(restore: (inheritance: Inheritance) => T): Promise<T | undefined> {
     return this.leases?.exclusively(async () => {
-      const inheritance = await this.#options.store.leases?.inherit()
-      if (inheritance === undefined) return undefined
-      const { generations, funds, windows } = inheritance
-      const ids = [...generations, ...funds, ...windows].map(({ accountId }) => accountId)
-      await this.#load([...new Set(ids)].filter((id) => !this.#quotas.has(id)))
-      this.leases?.add(inheritance)
-      return inheritance
+      this.#isInheriting = true
+      this.#inheritance ??= await this.#options.store.leases?.inherit()
+      const inheritance = this.#inheritance
+      if (inheritance !== undefined) {
+        const { generations, funds, windows } = inheritance
+        const ids = [...generations, ...funds, ...windows].map(({ accountId }) => accountId)
+        await this.#load([...new Set(ids)].filter((id) => !this.#quotas.has(id)))
+        this.leases?.add(inheritance)
+        this.#inheritance = undefined
+      }
+      this.#isInheriting = false
+      return inheritance && restore(inheritance)
     })
   }
 

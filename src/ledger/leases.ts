@@ -57,8 +57,8 @@ type Sources = {
   wallet: (accountId: string) => Wallet
   quota: (accountId: string) => Quota
   budgets: () => Budgets
-  /** True while no settlement waits for the store. */
-  isWritable: () => boolean
+  /** True while no settlement waits for the store, and no takeover of which this process does not know yet. */
+  isKnown: () => boolean
 }
 
 /**
@@ -294,10 +294,11 @@ export class Leases {
 
   /** `takeOut`: takes all out that is leased here; false where a request holds some of it. */
   #giveBackAll(kind: LeaseKind, owner: string, accountId: string, takeOut: () => object | false): Promise<boolean> {
-    const { store, isWritable } = this.#sources
+    const { store, isKnown } = this.#sources
     return this.exclusively(async () => {
-      // The store still has as leased what a settlement pays that is not written.
-      if (!isWritable() || this.#settling.has(accountId) || takeOut() === false) return false
+      // The store has as leased what a settlement pays that is not written, and what open generations hold that were
+      // taken over.
+      if (!isKnown() || this.#settling.has(accountId) || takeOut() === false) return false
       await store.giveBackAll(kind, owner)
       return true
     })

@@ -81,7 +81,8 @@ export class Ledger implements Expiring {
     const ledger = new Ledger(options)
     await ledger.funds.loadAll()
     const { store } = options
-    const settling = ledger.#takeOver(await store.ledger.openGenerations(), store.progress.read())
+    const left = ledger.#restore(await store.ledger.openGenerations(), store.progress.read())
+    const settling = ledger.#settleLeft(left)
     ledger.funds.resetRequested()
     await settling
     await ledger.inherit()
@@ -98,23 +99,29 @@ export class Ledger implements Expiring {
    */
   async inherit(adopt: (deferred: OpenGeneration[]) => void = () => {}): Promise<boolean> {
     for (let isFirst = true; ; isFirst = false) {
-      const inheritance = await this.funds.inherit()
-      if (inheritance === undefined) return !isFirst
-      await this.#takeOver(inheritance.generations, inheritance.progress, adopt)
+      const left = await this.funds.inherit(({ generations, progress }) => this.#restore(generations, progress))
+      if (left === undefined) return !isFirst
+      adopt(left.flatMap(({ open }) => (open.deferred === true ? [open] : [])))
+      await this.#settleLeft(left)
     }
   }
 
-  /** Goes on with generations that a process left which has ended: settles them, but for deferred ones. */
-  async #takeOver(
-    rows: readonly StoredOpen[],
-    written: string | undefined,
-    adopt: (deferred: OpenGeneration[]) => void = () => {},
-  ): Promise<void> {
+  /**
+   * Goes on with generations that a process left which has ended. All holds are taken before the first settlement,
+   * which must not pay with what another one holds.
+   */
+  #restore(rows: readonly StoredOpen[], written: string | undefined): Left[] {
     const progress = readProgress(written)
     const left = rows.map(({ state }) => restoreOpen(state, this.#clock.now(), progress))
-    // All holds are restored before the first settlement, which must not pay with what another one holds.
-    for (const { open } of left) this.#restoreHold(open)
-    adopt(left.flatMap(({ open }) => (open.deferred === true ? [open] : [])))
+    for (const { open } of left) {
+      this.#holds.restore(open)
+      this.#enter(open)
+    }
+    return left
+  }
+
+  /** Settles them, but for deferred ones. */
+  async #settleLeft(left: readonly Left[]): Promise<void> {
     await Promise.all(
       left.map(({ open, ...charged }) =>
         open.deferred === true ? undefined : this.#settle(open, charged).catch(ignoreUnavailable),
@@ -280,12 +287,6 @@ export class Ledger implements Expiring {
     if (waitMs !== undefined) this.#wheel.setWithin(this.#sweep, waitMs)
   }
 
-  /** Takes the hold of a generation that the last process left open, so that it is settled like any other. */
-  #restoreHold(open: OpenGeneration): void {
-    this.#holds.restore(open)
-    this.#enter(open)
-  }
-
   /** The sweep is set for the others already: it looks at none of them here. */
   #enter(open: OpenGeneration): void {
     this.#wheel.setWithin(this.#sweep, this.#open.add(open))
@@ -309,6 +310,9 @@ export class Ledger implements Expiring {
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)
   }
 }
+
+/** A generation that another process left, and the usage that it is charged for. */
+type Left = ReturnType<typeof restoreOpen>
 
 /** A settlement that the store cannot take is pending, which is no reason not to start. */
 const ignoreUnavailable = (error: unknown): void => {

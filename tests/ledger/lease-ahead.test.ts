@@ -60,7 +60,7 @@ function growingLeases(
     wallet: () => wallet,
     quota: (() => undefined) as never,
     budgets: () => new Budgets([], standingStill, true),
-    isWritable: () => true,
+    isKnown: () => true,
   }
   const leases = new Leases(sources, time)
   const request = { id: '1', accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', createdAt: Date.now() }
@@ -99,7 +99,7 @@ once('nothing is reserved, and none waits, while the store does not say that thi
     wallet: () => new Wallet(0n),
     quota: (() => undefined) as never,
     budgets: () => new Budgets([], standingStill, true),
-    isWritable: () => true,
+    isKnown: () => true,
   })
   const request = { id: '1', accountId: 'a', kind: 'pay-as-you-go' } as ReservationRequest
   const reserving = whenLeased(() => leases.check(request, { amount: 0n, flows: 0n, budgeted: 0n }))

@@ -116,7 +116,7 @@ once('nothing goes back as a whole while a part of it is on its way', async () =
 
 once('what a settlement pays that is not written yet does not go back', async () => {
   const [asked, wallet] = [[] as string[], new Wallet(0n)]
-  let isWritable = false
+  let isKnown = false
   const funds = (): Promise<object> => {
     asked.push('lease')
     return asked.length === 1 ? Promise.reject(LOST) : Promise.resolve({ credit: 1n, bonus: 0n, elsewhere: 0n })
@@ -128,14 +128,14 @@ once('what a settlement pays that is not written yet does not go back', async ()
     wallet: () => wallet,
     quota: (() => undefined) as never,
     budgets: () => new Budgets([], standingStill, true),
-    isWritable: () => isWritable,
+    isKnown: () => isKnown,
   })
   const request = { id: '1', accountId: 'a', kind: 'pay-as-you-go' } as ReservationRequest
   expect(await leases.cover(request, 1n)).toBe(false)
   // Another settlement could not be written.
   expect(await leases.cover(request, 1n)).toBe(true)
   await turn()
-  isWritable = true
+  isKnown = true
   const { promise: written, resolve } = Promise.withResolvers<void>()
   leases.onSettled({ request, bill: 1n, flows: 0n, written })
   expect(await leases.cover(request, 2n)).toBe(true)

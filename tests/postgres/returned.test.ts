@@ -6,8 +6,12 @@ import { AccountFunds } from '../../src/ledger/account-funds.ts'
 import { type Needs, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { PostgresClient } from '../../src/store/postgres/client.ts'
+import { Connection } from '../../src/store/postgres/connection.ts'
+import { LedgerTables } from '../../src/store/postgres/ledger-tables.ts'
+import { Processes } from '../../src/store/postgres/processes.ts'
+import { StoreTime } from '../../src/store/postgres/store-time.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
-import { failure, topUp } from '../store/records.ts'
+import { failure, idOf, topUp } from '../store/records.ts'
 import { until } from '../transport/raw-server.ts'
 import { databaseFor } from './databases.ts'
 import { type Proxy, startProxy } from './proxy.ts'
@@ -17,6 +21,7 @@ import { type Proxy, startProxy } from './proxy.ts'
 setDefaultTimeout(60_000)
 
 const SERVES = { heartbeatMs: 60_000, deadMs: 60_000, version: 'test' }
+const LIMITS = { connectMs: 5_000, statementMs: 30_000 }
 const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
 const MICRO = 1_000_000n
 const LIMIT = { amount: 100n, period: null }
@@ -30,7 +35,7 @@ let funds: AccountFunds
 let account: string
 beforeAll(async () => {
   const url = await databaseFor('returned', () => isUsed)
-  direct = await PostgresClient.open({ url, connectMs: 5_000, statementMs: 30_000 })
+  direct = await PostgresClient.open({ url, ...LIMITS })
   proxy = await startProxy(url)
 })
 afterAll(async () => {
@@ -154,4 +159,91 @@ test('what was leased without an answer comes back when no request holds what th
   wallet.settle(10n, { bonus: 0n, credit: 0n, writtenOff: 0n })
   await lease('pay-as-you-go', { amount: 100n })
   expect([left()[0], await stored()]).toEqual([100n, '100'])
+})
+
+/** Another process that has ended, with 60 nano-USD leased of the account and a generation open. */
+async function leaveBehind(): Promise<number> {
+  // Those of other tests.
+  await direct.run('UPDATE processes SET heir = id WHERE ended_at IS NOT NULL')
+  const url = await databaseFor('returned', () => isUsed)
+  const connection = new Connection({ url, connections: 6, patienceMs: 100 })
+  const ended = await Processes.begin(connection, new StoreTime(), SERVES)
+  await ended.funds(account, { least: 60n, most: 60n })
+  await new LedgerTables(connection).saveOpen([{ id: idOf(ended.id), accountId: account, state: '{}' }])
+  await direct.run('UPDATE processes SET ended_at = clock_timestamp() WHERE id = $1', ended.id)
+  await ended.end().catch(() => {})
+  await connection.close()
+  return ended.id
+}
+
+/** Takes over, with a hold of all that was leased there. Gives the ids of the generations. */
+const takeOver = (): Promise<string[] | undefined> =>
+  funds.inherit(({ generations }) => {
+    funds.wallet(account).hold(60n)
+    return generations.map(({ id }) => id)
+  })
+
+/** Takes over from a process in PostgreSQL, and loses the connections once that is made. */
+async function loseTakeover(id: number): Promise<void> {
+  proxy.holdAfter('COMMIT')
+  const taking = failure(takeOver())
+  const heir = (): Promise<unknown> => direct.one('SELECT FROM processes WHERE id = $1 AND heir IS NOT NULL', id)
+  while ((await heir()) === undefined) await Bun.sleep(5)
+  proxy.cut()
+  proxy.holdAfter('no statement')
+  expect(await taking).toMatchObject({ code: 'store_unavailable' })
+}
+
+/** Takes over while a table is locked, and loses the connections when that is waited for. */
+async function failTakeover(table: string): Promise<void> {
+  const locking = await PostgresClient.open({ url: await databaseFor('returned', () => isUsed), ...LIMITS })
+  await locking.script(`BEGIN; LOCK TABLE ${table}`)
+  const taking = failure(takeOver())
+  const waiting = (): Promise<unknown> => direct.one('SELECT FROM pg_locks WHERE NOT granted')
+  while ((await waiting()) === undefined) await Bun.sleep(5)
+  proxy.keepAway(true)
+  expect(await taking).toMatchObject({ code: 'store_unavailable' })
+  proxy.keepAway(false)
+  await locking.close()
+}
+
+test('what was taken over without an acknowledgement is found by the next look for processes that ended', async () => {
+  const id = await leaveBehind()
+  await loseTakeover(id)
+  expect(left()[0]).toBe(0n)
+  expect([await takeOver(), await takeOver()]).toEqual([[idOf(id)], undefined])
+  expect([funds.wallet(account).balance.credit, await stored()]).toEqual([60n, '60'])
+})
+
+test.each([
+  ['was not made by PostgreSQL', 'open_progress'],
+  ['was made while the account could not be read', 'subscriptions'],
+])('a takeover that %s is made by a later look', async (_, table) => {
+  const id = await leaveBehind()
+  await failTakeover(table)
+  let taken: string[] | undefined
+  // The server ends the transaction when it sees that the connection is gone.
+  while ((taken = await takeOver()) === undefined) await Bun.sleep(5)
+  expect([taken, await takeOver()]).toEqual([[idOf(id)], undefined])
+  expect([funds.wallet(account).balance.credit, await stored()]).toEqual([60n, '60'])
+})
+
+test('leases that were taken over do not go back before this process knows of them', async () => {
+  const id = await leaveBehind()
+  await loseLease('lease_funds', 'pay-as-you-go', { amount: 10n })
+  await loseTakeover(id)
+  await lease('pay-as-you-go', { amount: 5n })
+  await takeOver()
+  // No request holds the 5.
+  while ((await stored()) === '75') await Bun.sleep(5)
+  expect([funds.wallet(account).balance.credit, await stored()]).toEqual([60n, '70'])
+})
+
+test('holds that are taken over are there before their leases can go back', async () => {
+  await leaveBehind()
+  await loseLease('lease_funds', 'pay-as-you-go', { amount: 10n })
+  const taking = takeOver()
+  await lease('pay-as-you-go', { amount: 5n })
+  await taking
+  expect([funds.wallet(account).balance.credit, await stored()]).toEqual([65n, '75'])
 })

@@ -19,6 +19,9 @@ const WRONG_MS = 10_000
 /** The channel on which processes are asked for leases: the process that asks, or 0, and an owner. */
 export const RECLAIM = 'sluice_reclaim'
 
+/** A process that has ended, and the things that it left. */
+type Takeover = { id: number; name: string; inheritance: Inheritance }
+
 /** This process among those that share the database, and its leases. */
 export class Processes extends LeaseTable implements LeaseStore {
   readonly id: number
@@ -38,6 +41,8 @@ export class Processes extends LeaseTable implements LeaseStore {
   #isFenced = false
   #isClosed = false
   #isWrong = false
+  /** A takeover of which it is not known whether it was made. */
+  #lost: Takeover | undefined
   #beating: { sentAt: number; ended: Promise<void> } | undefined
 
   private constructor(connection: Connection, id: number, time: StoreTime, options: ProcessOptions) {
@@ -93,26 +98,48 @@ export class Processes extends LeaseTable implements LeaseStore {
   /**
    * Declares processes dead that have not reported for too long, though they could, and takes over from one that has
    * ended. A process that is in the middle of a transaction is alive. What the other one holds comes to this one, in
-   * one transaction.
+   * one transaction; where its acknowledgement is lost, the next call looks for it.
    */
   async inherit(): Promise<Inheritance | undefined> {
     await this.#beat()
-    const isClear = this.isAlive && performance.now() >= this.#clearAt
-    const inherited = await this.#connection.transaction(async (transaction) => {
-      if (isClear) await transaction.run(DECLARE_DEAD, this.id, this.#options.deadMs / 1000)
-      const dead = await transaction.one<{ id: number; name: string }>(
-        `SELECT id, name FROM processes WHERE ended_at IS NOT NULL AND heir IS NULL
-         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`,
-      )
-      if (dead === undefined) return undefined
-      await transaction.run('UPDATE processes SET heir = $1 WHERE id = $2', this.id, dead.id)
-      return { dead, inheritance: await takeFrom(transaction, dead.id, this.id) }
-    })
-    if (inherited === undefined) return undefined
-    const { dead, inheritance } = inherited
+    const taken = (await this.#unacknowledged()) ?? (await this.#takeOver())
+    if (taken === undefined) return undefined
+    const { id, name, inheritance } = taken
     const { length } = inheritance.generations
-    log.warn(`took over from process ${dead.id} (${dead.name}), with ${length} generations that it had open`)
+    log.warn(`took over from process ${id} (${name}), with ${length} generations that it had open`)
     return inheritance
+  }
+
+  /** The takeover whose acknowledgement was lost, if it was made. The question waits for the end of its transaction. */
+  async #unacknowledged(): Promise<Takeover | undefined> {
+    const taken = this.#lost
+    if (taken === undefined) return undefined
+    const row = await this.#connection.transaction((transaction) =>
+      transaction.one<{ heir: number | null }>('SELECT heir FROM processes WHERE id = $1 FOR NO KEY UPDATE', taken.id),
+    )
+    this.#lost = undefined
+    return row?.heir === this.id ? taken : undefined
+  }
+
+  async #takeOver(): Promise<Takeover | undefined> {
+    const isClear = this.isAlive && performance.now() >= this.#clearAt
+    let taken: Takeover | undefined
+    try {
+      await this.#connection.transaction(async (transaction) => {
+        if (isClear) await transaction.run(DECLARE_DEAD, this.id, this.#options.deadMs / 1000)
+        const dead = await transaction.one<{ id: number; name: string }>(
+          `SELECT id, name FROM processes WHERE ended_at IS NOT NULL AND heir IS NULL
+           ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`,
+        )
+        if (dead === undefined) return
+        await transaction.run('UPDATE processes SET heir = $1 WHERE id = $2', this.id, dead.id)
+        taken = { ...dead, inheritance: await takeFrom(transaction, dead.id, this.id) }
+      })
+    } catch (error) {
+      this.#lost = taken
+      throw error
+    }
+    return taken
   }
 
   /** Ends this process: what it has leased goes back. Generations that stay open are left to another. */
