@@ -5,7 +5,7 @@ import { GatewayError } from '../error.ts'
 import { noUsage } from '../generation/usage.ts'
 import { log } from '../log/log.ts'
 import type { Nano } from '../money.ts'
-import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import { ClosedAlready, type Closing, type OpenGeneration as StoredOpen, type Store } from '../store/store.ts'
 import type { WhenExhausted } from '../config/terms.ts'
 import { AccountFunds } from './account-funds.ts'
 import { Holds } from './holds.ts'
@@ -23,7 +23,7 @@ import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
 import { Places } from './places.ts'
 import type { Prices } from './prices.ts'
-import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
+import { Settlement, settlementOf, type ChargedUsage, type SettlementTerms } from './settlement.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 
@@ -229,16 +229,9 @@ export class Ledger implements Expiring {
   }
 
   #post(open: OpenGeneration, charged: ChargedUsage): Promise<void> {
-    const { kind, accountId } = open.request
-    const funds = {
-      wallet: kind === 'subscription' ? undefined : this.funds.wallet(accountId),
-      quota: open.hold.quota === undefined ? undefined : this.funds.quota(accountId),
-      budgets: this.funds.budgets,
-    }
-    const terms = settlementOf(open, charged, { wallet: funds.wallet, plans: this.plans, prices: this.#prices })
+    const { settlement, terms } = this.#settlementOf(open, charged)
     if (terms.dispute !== undefined) log.warn(terms.dispute)
     open.record = terms.record
-    const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
     this.#open.delete(open)
     this.#holds.end(open)
@@ -251,18 +244,54 @@ export class Ledger implements Expiring {
     return written
   }
 
+  #settlementOf(open: OpenGeneration, charged: ChargedUsage): { settlement: Settlement; terms: SettlementTerms } {
+    const { kind, accountId } = open.request
+    const wallet = kind === 'subscription' ? undefined : this.funds.wallet(accountId)
+    const quota = open.hold.quota === undefined ? undefined : this.funds.quota(accountId)
+    const terms = settlementOf(open, charged, { wallet, plans: this.plans, prices: this.#prices })
+    return { settlement: new Settlement(open, terms, { wallet, quota, budgets: this.funds.budgets }), terms }
+  }
+
   /**
    * Voids the charge of a response that was not delivered because its settlement could not be written. The generation
-   * is recorded as failed once the store can be written again.
+   * is recorded as failed once the store can be written again. Until then it counts as charged: the settlement may have
+   * been written without an acknowledgement, and then the charge remains.
    */
   voidCharge(open: OpenGeneration): void {
     const unstored = this.#unstored.get(open)
     if (unstored === undefined || !this.#pending.cancel(unstored.write)) return
     this.#unstored.delete(open)
-    unstored.settlement.revert()
     open.meter.voidCharge()
-    // A write that fails again is pending like the first one.
-    this.#settle(open, { usage: noUsage(), estimation: undefined }).catch(() => {})
+    const charged = unstored.settlement
+    const { settlement: voided, terms } = this.#settlementOf(open, { usage: noUsage(), estimation: undefined })
+    charged.revert()
+    const closing = voided.apply()
+    voided.revert()
+    charged.apply()
+    open.record = terms.record
+    const write = async (): Promise<void> => {
+      if (!(await this.#closesFirst(closing))) return
+      charged.revert()
+      voided.apply()
+    }
+    const written = this.#pending.attempt(write, () => this.#sweepSoon())
+    this.funds.leases?.onSettled({ request: open.request, bill: 0n, flows: 0n, written })
+    written.catch(() => {})
+  }
+
+  /** Writes the closing of a voided charge; false where the charge is in the store already. */
+  async #closesFirst(closing: Closing): Promise<boolean> {
+    try {
+      await this.#store.ledger.closeGeneration(closing)
+      return true
+    } catch (error) {
+      if (!(error instanceof ClosedAlready)) throw error
+      log.warn(
+        `generation ${closing.record.id} is charged, though its client was told that it failed: its settlement was ` +
+          'written without an acknowledgement',
+      )
+      return false
+    }
   }
 
   /** The sweep: writes open generations, so that a crash does not lose them, and retries pending writes. */

@@ -26,7 +26,7 @@ type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Bu
 export type ChargedUsage = { usage: Usage; estimation: Estimation | undefined }
 
 /** Amounts in nano-USD, flows in micro-flows. `payment`: pay-as-you-go only. */
-type SettlementTerms = {
+export type SettlementTerms = {
   record: GenerationRecord
   transfers: Transfer[]
   payment: Payment | undefined

@@ -29,6 +29,13 @@ export type Operation = {
   covered?: boolean
 }
 
+/** A generation has a record already, of which nothing was changed. */
+export class ClosedAlready extends Error {
+  constructor(id: string) {
+    super(`generation ${id} is closed already`)
+  }
+}
+
 /** A `covered` operation exceeded the balance of an account it debits (nano-USD); nothing was changed. */
 export class NotCovered extends Error {
   readonly balance: bigint
@@ -195,7 +202,7 @@ export interface LedgerStore {
   spends(keyIds?: readonly string[]): Promise<KeySpend[]>
   /**
    * Resolves when the commit is on the disk. `committed` is called earlier, as soon as `state` includes it.
-   * Closing the same generation again fails with an Error and changes nothing.
+   * Closing the same generation again fails with ClosedAlready and changes nothing.
    */
   closeGeneration(closing: Closing, committed?: () => void): Promise<void>
   /** Writes generations in flight, or writes them again. `isFlushed`: it survives a power cut too. */

@@ -92,6 +92,8 @@ export class Rig {
   now = Date.UTC(2026, 0, 31, 12)
   /** The number of next writes that the store refuses. */
   failures = 0
+  /** The number of next settlements that the store writes without an acknowledgement. */
+  lostAnswers = 0
   /** Ids of committed settlements. */
   readonly committed = new Set<string>()
   /** Ids of generations written as open since the last sweep. */
@@ -160,6 +162,9 @@ export class Rig {
       await this.#tracked(store.ledger.closeGeneration(...args))
       this.committed.add(args[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
+      if (this.lostAnswers === 0) return
+      this.lostAnswers--
+      throw new GatewayError('store_unavailable', 'The acknowledgement was lost.')
     }
     const saveOpen = async (...args: Parameters<Store['ledger']['saveOpen']>): Promise<void> => {
       if (this.failures > 0) {

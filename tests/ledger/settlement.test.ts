@@ -58,10 +58,14 @@ function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n, discoun
   return rig.ledger.reserve(request, () => Promise.resolve(1))
 }
 
-/** Closes a generation while the disk is full. */
-async function closeUnstored(rig: Rig, open: OpenGeneration): Promise<void> {
+/** Closes a generation while the disk is full, or where the store does not acknowledge what it has written. */
+async function closeUnstored(
+  rig: Rig,
+  open: OpenGeneration,
+  fault: 'failures' | 'lostAnswers' = 'failures',
+): Promise<void> {
   open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
-  rig.failures = 1
+  rig[fault] = 1
   const error = await rig.ledger.close(open, 'completed').catch((error: unknown) => error)
   expect(error).toMatchObject({ code: 'store_unavailable' })
 }
@@ -78,12 +82,17 @@ describe('a settlement that the store does not take', () => {
         const before = used(rig)
         const open = reserve(rig, kind, 7n)
         await closeUnstored(rig, open)
-        expect(used(rig)).not.toEqual(before)
+        const charged = used(rig)
+        expect(charged).not.toEqual(before)
+        rig.failures = 1
         rig.ledger.voidCharge(open)
         rig.ledger.voidCharge(open)
-        expect(used(rig)).toEqual(before)
+        await rig.flush()
+        // It is not known yet that the store does not have it.
+        expect(used(rig)).toEqual(charged)
         await rig.time.fireTimers()
         await rig.flush()
+        expect(used(rig)).toEqual(before)
         const [record, ...others] = await rig.other.ledger.generations(undefined, 10)
         expect(others).toEqual([])
         expect(record).toMatchObject({ ending: 'failed', finish: 'failed', bill: 0n, flows: 0n, held: 7n * CENT })
@@ -98,6 +107,24 @@ describe('a settlement that the store does not take', () => {
         expect(beyond).toThrow()
         await rig.ledger.close(whole, 'failed')
         expect(used(rig)).toEqual(before)
+      })
+    })
+
+    test(`a ${kind} charge stays where the store has it and did not acknowledge it`, async () => {
+      await withLedger(async (rig) => {
+        const open = reserve(rig, kind, 7n)
+        await closeUnstored(rig, open, 'lostAnswers')
+        const charged = used(rig)
+        rig.ledger.voidCharge(open)
+        await rig.time.fireTimers()
+        await rig.flush()
+        expect(used(rig)).toEqual(charged)
+        expect(await rig.other.ledger.generations(undefined, 10)).toMatchObject([
+          { ending: 'completed', bill: 7n * CENT },
+        ])
+        expect((): OpenGeneration => reserve(rig, kind, 4n)).toThrow()
+        await rig.ledger.close(reserve(rig, kind, 3n), 'failed')
+        expect(logged[1]!.mock.lastCall).toEqual([expect.stringContaining(`generation ${open.request.id} is charged`)])
       })
     })
 

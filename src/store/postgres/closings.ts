@@ -1,4 +1,4 @@
-import { type BookAccount, type Closing, type StoredPrice, type Transfer } from '../ledger.ts'
+import { type BookAccount, ClosedAlready, type Closing, type StoredPrice, type Transfer } from '../ledger.ts'
 import type { Queries } from './client.ts'
 import { CLOSE } from './closing-statement.ts'
 import type { Connection, Merger } from './connection.ts'
@@ -31,14 +31,14 @@ export class Closings {
     const seen = new Set<string>()
     for (const [index, { record }] of closings.entries()) {
       if (errors[index] !== undefined) continue
-      if (seen.has(record.id)) errors[index] = closedAlready(record.id)
+      if (seen.has(record.id)) errors[index] = new ClosedAlready(record.id)
       seen.add(record.id)
     }
     const { isFenced, known } = await this.#write(queries, closings, errors)
     if (isFenced) throw new Fenced()
     // An attempt whose acknowledgement was lost may have written those that are there.
     if (known !== null && !isRepeated)
-      for (const index of known.split(' ').map(Number)) errors[index] = closedAlready(closings[index]!.record.id)
+      for (const index of known.split(' ').map(Number)) errors[index] = new ClosedAlready(closings[index]!.record.id)
     return errors
   }
 
@@ -109,8 +109,6 @@ export class Closings {
 }
 
 const textOf = ({ version, model, rates }: StoredPrice): string => `${version}\n${model}\n${rates}`
-
-const closedAlready = (id: string): Error => new Error(`generation ${id} is closed already`)
 
 /** The reason for which a closing cannot be written, so that it fails alone. */
 function errorOf({ record, transfers }: Closing): Error | undefined {

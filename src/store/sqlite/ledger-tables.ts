@@ -18,6 +18,7 @@ import {
   type BookAccount,
   BookTooLarge,
   type Carried,
+  ClosedAlready,
   type Closing,
   type GenerationRecord,
   isOfAccount,
@@ -80,7 +81,7 @@ export class LedgerTables implements LedgerStore {
   closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
     return this.#connection.commitEnd(() => {
       const id = generationIdBytes(record.id)
-      if (!this.#insertGeneration(id, record)) throw new Error(`generation ${record.id} is closed already`)
+      if (!this.#insertGeneration(id, record)) throw new ClosedAlready(record.id)
       const endedAt = record.createdAt + record.latency + record.duration
       for (const transfer of transfers) this.#insertTransfer(id, transfer, endedAt, null)
       for (const window of windows) this.#addToWindow(window)
