@@ -39,7 +39,7 @@ export type UnusedPermits = { at: number; permits: number }
 
 /**
  * Permits that a key at an endpoint needs, and wants; those that it used without a question before, and those that it
- * did not use.
+ * did not use. `endpoint`: a route, or an endpoint of a model with an empty `keyId`.
  */
 export type WantedPermits = {
   keyId: string

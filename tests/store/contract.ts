@@ -47,7 +47,7 @@ export function storeContract(name: string, open: () => Store | Promise<Store>):
   })
 
   describe(`${name}: generations`, () => {
-    test('a record is read as it was written', async () => {
+    test('a record is read as it was written, each column with a value of its own', async () => {
       const store = await withAccounts(open())
       const usage = { ...noUsage() }
       for (const [index, bucket] of (Object.keys(usage) as (keyof typeof usage)[]).entries())
@@ -58,6 +58,9 @@ export function storeContract(name: string, open: () => Store | Promise<Store>):
         attempts: '[{"provider":"x\u0000\u{1F600}"}]',
         translation: '[{"field":"é"}]',
         estimated: true,
+        estimation: 'counted',
+        disputed: '{"outputTokens":5}',
+        client: 'agent/1',
         streamed: false,
         usage,
         discount: 10_000,
@@ -69,6 +72,8 @@ export function storeContract(name: string, open: () => Store | Promise<Store>):
         latency: 0,
         duration: 86_400_000,
       })
+      const values = Object.values({ ...full, ...usage })
+      expect(new Set(values).size).toBe(values.length)
       const minimal = record(2, { provider: null, model: '' })
       await Promise.all([full, minimal].map((one) => store.ledger.closeGeneration({ ...closing(0, 0n), record: one })))
       expect(await store.ledger.findGeneration('a', full.id)).toEqual(full)
