@@ -49,6 +49,11 @@ export const MIGRATIONS: readonly Step[] = [
     oldest: 1,
   },
   { sql: ADDED_COLUMNS, oldest: 1 },
+  {
+    // A page of jobs looks for the webhook call of each.
+    sql: 'CREATE INDEX webhook_deliveries_of_prediction ON webhook_deliveries (prediction_id);\n',
+    oldest: 1,
+  },
 ]
 
 /** The advisory lock of migrations, any constant. */

@@ -345,4 +345,6 @@ export const MIGRATIONS: readonly string[] = [
     ...['image_tool_input_tokens', 'image_tool_input_image_tokens'],
     ...['image_tool_output_tokens', 'image_tool_output_image_tokens'],
   ),
+  // A page of jobs looks for the webhook call of each.
+  'CREATE INDEX webhook_deliveries_of_prediction ON webhook_deliveries (prediction_id)',
 ]
