@@ -1,10 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { limitsOf } from '../../src/accounts/shared-limits.ts'
+import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { takeTurn } from '../../src/store/postgres/locks.ts'
 import { ProgressTable } from '../../src/store/postgres/progress-table.ts'
 import type { Inheritance } from '../../src/store/leases.ts'
 import { until } from './account-contract.ts'
-import { DIES_SOON, inherited, withProcesses } from './members.ts'
+import { DIES_SOON, inherited, type Member, withProcesses } from './members.ts'
 import { closing, failure, idOf, topUp } from './records.ts'
 
 setDefaultTimeout(60_000)
@@ -44,6 +45,66 @@ describe('leases of money', () => {
       await first!.ledger.post(topUp('top-up', 1_000n))
       expect(await first!.processes.funds('a', { least: 100n, most: 5_000n })).toMatchObject({ credit: 325n })
     }))
+})
+
+/** A transaction beside the processes. */
+async function beside(member: Member, sql: string): Promise<PostgresClient> {
+  const client = await PostgresClient.open(member.connection.address)
+  await client.script(`BEGIN; ${sql}`)
+  return client
+}
+
+/** Waits until a statement waits for a lock. */
+async function untilLocked(member: Member): Promise<void> {
+  const waiting = (): Promise<unknown> =>
+    member.connection.one(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+  while ((await waiting()) === undefined) await Bun.sleep(5)
+}
+
+const TERMS = '[{"name": "5_hour", "most": 100, "starts_at": 1, "ends_at": 9}]'
+
+describe('leases that go back', () => {
+  const ALL = { funds: [{ accountId: 'a', credit: 30n, bonus: 0n }], windows: [], budgets: [] }
+
+  test.each([
+    ['a part of them', ({ processes }: Member): Promise<unknown> => processes.giveBack(ALL)],
+    ['all of them', ({ processes }: Member): Promise<unknown> => processes.giveBackAll('funds', 'a')],
+  ])('lock nothing for which a lease waits that holds what they wait for: %s', (_, giveBack) =>
+    withProcesses(1, async ([member]) => {
+      await member!.ledger.post(topUp('top-up', 100n))
+      await member!.processes.funds('a', { least: 30n, most: 30n })
+      const lease = await beside(member!, 'SELECT FROM book_balances WHERE shard = 0 FOR UPDATE')
+      const returning = giveBack(member!)
+      await untilLocked(member!)
+      await lease.script('SELECT FROM book_balances FOR UPDATE NOWAIT; COMMIT')
+      await returning
+      await lease.close()
+      expect(await member!.processes.funds('a', { least: 100n, most: 100n })).toMatchObject({ credit: 100n })
+    }),
+  )
+
+  test.each([
+    ['funds', 'book_balances', `lease_funds(ID, 'a', 30, 30)`],
+    ['windows', 'quota_windows', `lease_windows(ID, 'a', '${TERMS}', 1, 30, 30)`],
+    ['budget', 'key_spends', `lease_budget(ID, 'a', 0, 100, 30, 30)`],
+  ] as const)('are all %s, also those of a lease that is under way', (kind, table, call) =>
+    withProcesses(1, async ([member]) => {
+      const { connection, processes, ledger } = member!
+      const lease = `SELECT ${call.replace('ID', `${processes.id}`)}`
+      await ledger.post(topUp('top-up', 100n))
+      const leasing = await beside(member!, `${lease}; COMMIT`)
+      await connection.run(`DELETE FROM ${table} WHERE shard = $1`, processes.id)
+      await leasing.script(`BEGIN; ${lease}`)
+      const returning = processes.giveBackAll(kind, 'a')
+      await untilLocked(member!)
+      await leasing.script('COMMIT')
+      await returning
+      await leasing.close()
+      expect(await ledger.leased()).toEqual([])
+    }),
+  )
 })
 
 describe('leases of quota windows and key limits', () => {

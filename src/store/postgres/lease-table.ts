@@ -100,7 +100,7 @@ export class LeaseTable {
 
   async giveBack(returned: ReturnedLeases): Promise<boolean> {
     try {
-      await this.#connection.commit((transaction) => moveLeases(transaction, this.#process, 0, returned))
+      await this.#connection.commit((transaction) => returnLeases(transaction, this.#process, returned))
       return true
     } catch (error) {
       if (isUnwritten(error)) return false
@@ -110,9 +110,18 @@ export class LeaseTable {
 
   giveBackAll(kind: LeaseKind, owner: string): Promise<void> {
     return this.#connection.commit(async (transaction) => {
+      await transaction.run(LOCK_SHARED[kind], owner)
       for (const sql of MOVE_ALL[kind]) await transaction.run(sql, this.#process, owner)
     })
   }
+}
+
+/** Statements that lock what all share of an owner, as a lease does first: they wait for the end of one under way. */
+const LOCK_SHARED: Record<LeaseKind, string> = {
+  funds: `SELECT FROM book_balances AS b JOIN book_accounts AS a ON a.id = b.account
+    WHERE b.shard = 0 AND a.owner = $1 AND a.kind IN ('bonus', 'credit') ORDER BY a.kind FOR UPDATE OF b`,
+  windows: 'SELECT FROM quota_windows WHERE account_id = $1 AND shard = 0 ORDER BY name FOR UPDATE',
+  budget: 'SELECT FROM key_spends WHERE key_id = $1 AND shard = 0 FOR UPDATE',
 }
 
 /**
@@ -156,24 +165,26 @@ const termsText = (terms: readonly WindowTerms[]): string =>
     })),
   )
 
-/** Moves leases from the shard of one process to that of another, or to what all share. */
-async function moveLeases(
+/**
+ * Moves leases from the shard of a process to what all share. As in a lease, the rows of the latter come first: each
+ * would hold the row that the other one waits for.
+ */
+async function returnLeases(
   transaction: Queries,
-  from: number,
-  to: number,
+  process: number,
   { funds, windows, budgets }: ReturnedLeases,
 ): Promise<void> {
   for (const { accountId, ...amounts } of funds)
     for (const kind of ['bonus', 'credit'] as const)
       if (amounts[kind] !== 0n)
         await transaction.run(
-          `SELECT move_balance(id, $1, $2, $3) FROM book_accounts WHERE kind = $4 AND owner = $5`,
-          ...[from, to, amounts[kind], kind, accountId],
+          'SELECT move_balance(id, 0, $1, $2) FROM book_accounts WHERE kind = $3 AND owner = $4',
+          ...[process, -amounts[kind], kind, accountId],
         )
   for (const { accountId, window, startedAt, flows } of windows)
     for (const [shard, moved] of [
-      [to, -flows],
-      [from, flows],
+      [0, -flows],
+      [process, flows],
     ] as const)
       await transaction.run(
         `UPDATE quota_windows SET used = used + $1
@@ -182,8 +193,8 @@ async function moveLeases(
       )
   for (const { keyId, since, amount } of budgets)
     for (const [shard, moved] of [
-      [to, -amount],
-      [from, amount],
+      [0, -amount],
+      [process, amount],
     ] as const)
       await transaction.run(
         'UPDATE key_spends SET spent = spent + $1 WHERE key_id = $2 AND shard = $3 AND since = $4',
