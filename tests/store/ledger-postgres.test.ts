@@ -12,7 +12,14 @@ import { StoreTime } from '../../src/store/postgres/store-time.ts'
 import { foldRollUps } from '../../src/store/postgres/roll-ups.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { type Closing, type LedgerStore, NotCovered, type Operation, type Store } from '../../src/store/store.ts'
+import {
+  ClosedAlready,
+  type Closing,
+  type LedgerStore,
+  NotCovered,
+  type Operation,
+  type Store,
+} from '../../src/store/store.ts'
 import { databaseFor } from '../postgres/databases.ts'
 import { type Proxy, startProxy } from '../postgres/proxy.ts'
 import { bookContract } from './book-contract.ts'
@@ -87,6 +94,19 @@ test('a closing whose acknowledgement is lost is written once and succeeds', asy
   expect([balances.map(({ balance }) => balance), windows[0]?.used, spends[0]?.spent]).toEqual([[-20n, 20n], 12n, 20n])
   expect(await ledger.openGenerations()).toEqual([])
   expect(String(await failure(ledger.closeGeneration(whole(2))))).toContain('is closed already')
+})
+
+test('a record that is there otherwise is not taken for one whose acknowledgement was lost', async () => {
+  const { ledger, proxy } = await connectProxy(await newDatabase())
+  await ledger.closeGeneration(whole(1))
+  const failed = closing(1, 0n, { record: record(1, { ending: 'failed' }) })
+  for (const others of [[], [whole(2)]]) {
+    const { dropped } = proxy
+    proxy.dropAnswer()
+    const [error, ...rest] = await Promise.all([failed, ...others].map((one) => failure(ledger.closeGeneration(one))))
+    expect([error, rest, proxy.dropped]).toEqual([new ClosedAlready(idOf(1)), others.map(() => undefined), dropped + 1])
+  }
+  expect(balanceOf(await ledger.state(), REVENUE)).toBe(10n)
 })
 
 test('a process that another has declared dead closes, saves and posts nothing any more', async () => {

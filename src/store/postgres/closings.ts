@@ -1,9 +1,17 @@
-import { type BookAccount, ClosedAlready, type Closing, type StoredPrice, type Transfer } from '../ledger.ts'
+import {
+  type BookAccount,
+  ClosedAlready,
+  type Closing,
+  type GenerationRecord,
+  type StoredPrice,
+  type Transfer,
+} from '../ledger.ts'
 import type { Queries } from './client.ts'
 import { CLOSE } from './closing-statement.ts'
 import type { Connection, Merger } from './connection.ts'
 import { Fenced } from './errors.ts'
 import { isGenerationId } from '../generation-ids.ts'
+import { idOfUuid } from './generation-rows.ts'
 import { InternedRows } from './interned.ts'
 import { jsonOf } from './values.ts'
 
@@ -36,9 +44,12 @@ export class Closings {
     }
     const { isFenced, known } = await this.#write(queries, closings, errors)
     if (isFenced) throw new Fenced()
+    if (known === null) return errors
     // An attempt whose acknowledgement was lost may have written those that are there.
-    if (known !== null && !isRepeated)
-      for (const index of known.split(' ').map(Number)) errors[index] = new ClosedAlready(closings[index]!.record.id)
+    const there = known.split(' ').map(Number)
+    const records = there.map((index) => closings[index]!.record)
+    const own = isRepeated ? await writtenOf(queries, records) : new Set()
+    for (const [at, { id }] of records.entries()) if (!own.has(id)) errors[there[at]!] = new ClosedAlready(id)
     return errors
   }
 
@@ -106,6 +117,16 @@ export class Closings {
   #idOf({ kind, owner }: BookAccount): number {
     return this.#bookAccounts.id(`${kind}\n${owner}`)!
   }
+}
+
+/** The ids of records that are in the store as they are, and not as another one, such as the charge that one voids. */
+async function writtenOf(queries: Queries, records: readonly GenerationRecord[]): Promise<Set<string>> {
+  const rows = await queries.all<{ id: string }>(
+    `SELECT id FROM jsonb_to_recordset($1::text::jsonb) AS r (id uuid, ending text, bill bigint)
+       JOIN generations USING (id, ending, bill)`,
+    jsonOf(records.map(({ id, ending, bill }) => ({ id, ending, bill: `${bill}` }))),
+  )
+  return new Set(rows.map(({ id }) => idOfUuid(id)))
 }
 
 const textOf = ({ version, model, rates }: StoredPrice): string => `${version}\n${model}\n${rates}`
