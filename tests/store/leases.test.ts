@@ -300,6 +300,17 @@ test('a process that ends gives its leases back', () =>
     })
   }))
 
+test('a process that ends gives back what is leased for it at that moment', () =>
+  withProcesses(2, async ([first, second]) => {
+    await first!.ledger.post(topUp('top-up', 100n))
+    const lease = await beside(first!, `SELECT lease_funds(${first!.processes.id}, 'a', 80, 80)`)
+    const ending = first!.processes.end()
+    await untilLocked(second!)
+    await lease.script('COMMIT')
+    await Promise.all([ending, lease.close()])
+    expect(await second!.processes.funds('a', { least: 100n, most: 100n })).toMatchObject({ credit: 100n })
+  }))
+
 test('a process that asks for what others do not use is listened to', () =>
   withProcesses(2, async ([first, second]) => {
     const asked = new Promise<string>((resolve) => first!.processes.onReclaim(resolve))

@@ -149,6 +149,8 @@ export class Processes extends LeaseTable implements LeaseStore {
     await this.#listener?.close()
     if (this.#isFenced) return
     await this.#connection.commit(async (transaction) => {
+      // Waits for leases under way, which would come after all has gone back.
+      await transaction.run('SELECT FROM processes WHERE id = $1 FOR UPDATE', this.id)
       const open = await transaction.one(LEFT_OPEN, this.id)
       if (open === undefined) await takeFrom(transaction, this.id, 0)
       await transaction.run(
