@@ -220,11 +220,12 @@ export class Ledger implements Expiring {
     const { leases } = this.funds
     const wallet = open.request.kind === 'subscription' ? undefined : this.funds.wallet(open.request.accountId)
     if (leases === undefined || wallet === undefined) return this.#post(open, charged)
-    const { payment, bill } = settlementOf(open, charged, { wallet, plans: this.plans, prices: this.#prices })
-    if (payment === undefined || payment.writtenOff === 0n) return this.#post(open, charged)
-    // Another one that ends at the same time may use what was leased for this one.
+    const { bill } = settlementOf(open, charged, { wallet, plans: this.plans, prices: this.#prices })
+    const beyond = bill - open.hold.amount
+    if (beyond <= wallet.available) return this.#post(open, charged)
+    // The overdraft is for what no process has. Another one that ends at the same time may use what is leased for this.
     return leases
-      .cover(open.request, bill - open.hold.amount)
+      .cover(open.request, beyond)
       .then((isEnough) => (isEnough ? this.#settle(open, charged) : this.#post(open, charged)))
   }
 
