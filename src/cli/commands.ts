@@ -26,11 +26,12 @@ switched off are listed with what switches them on. Files, stored conversations 
 running server has them. Exits with 1 if no provider would be tried. Use - as the file to read the standard input.`
 
 const MIGRATE_NOTES = `The database must be empty. Counts, sums and the audit are compared on both sides. The folder
-stays as it is. What was broken off goes on where it is run again; no server starts on the database before the end.`
+stays as it is. If it is interrupted, run it again: it continues. No server starts on the database before it has
+ended.`
 
 const MOVE_FILES_NOTES = `Every content is read again at the new place, and compared by size and hash. The old
-place stays as it is. Servers may run meanwhile. What was broken off goes on where it is run again, and what was stored
-since is copied. The key of a bucket comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as for a server.`
+place stays as it is. Servers may run meanwhile. If it is interrupted, run it again: it continues, and copies what
+was stored since. The key of a bucket comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as for a server.`
 
 /** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
 export const COMMANDS: readonly Command[] = [
@@ -62,8 +63,8 @@ export const COMMANDS: readonly Command[] = [
     operandCount: 0,
     summary: 'Print a link that opens the console once, within 15 minutes',
     notes:
-      'Without a user yet, the link makes the first owner. Later it signs in the first owner, or the one of --user. ' +
-      'On a\nmachine with a screen it is opened, too.',
+      'As long as there is no user, whoever opens the link becomes the first owner. Later it signs in the first\n' +
+      'owner, or the user of --user. On a machine with a screen it is opened, too.',
     options: {
       user: { value: 'NAME', summary: 'Name or e-mail address of a user who is locked out' },
       ...JSON_OUTPUT,
@@ -227,7 +228,7 @@ export const COMMANDS: readonly Command[] = [
     words: 'quota reset',
     operands: '<name>',
     operandCount: 1,
-    summary: 'Begin the quota windows of an account anew, unused',
+    summary: 'Reset the quota windows of an account to unused',
     notes:
       'For a subscription whose 5-hour, 7-day or monthly quota shall not wait for its reset. A running server does\n' +
       'it within two seconds, otherwise the next start. Requests in flight count in no window. The period stays,\n' +
@@ -270,10 +271,10 @@ export const COMMANDS: readonly Command[] = [
     words: 'route',
     operands: '<model>',
     operandCount: 1,
-    summary: 'Show the endpoints that the running server would try for a model, in order, and why each is in or out',
+    summary: 'Show the endpoints that the running server would try for a model, in order, and why others are left out',
     notes:
-      'A lower score is better. Nothing is sent to a provider. --request has the preferences, and the size, of a ' +
-      'request\nin it count. Needs a management key of an operator.',
+      'A lower score is better. Nothing is sent to a provider. With --request, the preferences and the size of a\n' +
+      'request count. Needs a management key with a role on the installation.',
     options: {
       request: { value: 'FILE', summary: 'The body of a request; - for the standard input' },
       protocol: { value: 'NAME', summary: 'Protocol of the request: chat, responses, messages or generateContent' },
@@ -306,7 +307,7 @@ export const COMMANDS: readonly Command[] = [
     words: 'store restore',
     operands: '<folder>',
     operandCount: 1,
-    summary: 'Put a copy that store backup made in the place of the content of the data folder',
+    summary: 'Replace the content of the data folder by a copy that store backup made',
     notes: 'Refused while a server runs. What was there is moved to a folder in the data folder.',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, operands) => (await import('./store.ts')).restoreStore(given, operands[0] ?? ''),

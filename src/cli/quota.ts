@@ -10,7 +10,7 @@ export async function resetQuota(given: Given, name: string): Promise<void> {
     if (given.on('json')) return console.log(JSON.stringify({ account: account.name, requested }))
     console.log(
       requested
-        ? `${account.name}: all quota windows begin anew; a running server does so within two seconds`
+        ? `${account.name}: all quota windows are reset; a running server does so within two seconds`
         : `${account.name} has used no quota; nothing was changed`,
     )
   })

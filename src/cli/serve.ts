@@ -31,7 +31,7 @@ async function serveAlone(config: Config, given: Given): Promise<Stoppable> {
   const { start } = await import('../app.ts')
   const begin = async (replaces: boolean): Promise<Running> => {
     const running = await start(config, replaces)
-    // A server that begins anew has the same port.
+    // A server that starts again has the same port.
     config.listen.port = Number(new URL(running.url).port)
     if (config.worker !== undefined) reportServing(running.url, config.listen.port)
     return running
@@ -39,14 +39,14 @@ async function serveAlone(config: Config, given: Given): Promise<Stoppable> {
   return keepRunning(begin, given.on('replace'))
 }
 
-/** A server that begins anew when other processes have declared it dead: a machine that slept, for example. */
+/** A server that starts again when other processes have declared it dead: a machine that slept, for example. */
 async function keepRunning(start: (replaces: boolean) => Promise<Running>, replaces: boolean): Promise<Stoppable> {
   let running = await start(replaces)
   let isStopping = false
   const follow = async (): Promise<void> => {
     await running.fenced
     if (isStopping) return
-    log.error('Other processes have taken over from this one, which did not report for too long. It begins anew.')
+    log.error('Other processes have taken over from this one, which did not report for too long. It starts again.')
     await running.stop(0).catch((error: unknown) => log.warn(String(error)))
     running = await start(false)
     void follow().catch(endAtOnce)
@@ -62,7 +62,7 @@ async function keepRunning(start: (replaces: boolean) => Promise<Running>, repla
 }
 
 function endAtOnce(error: unknown): void {
-  log.error('the server could not begin anew', error)
+  log.error('the server could not start again', error)
   process.exit(1)
 }
 

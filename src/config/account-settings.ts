@@ -87,7 +87,7 @@ export const accountStatus = object(
       min: 1,
       max: 1_000_000,
       whole: true,
-      description: 'Requests per minute and endpoint of each pay-as-you-go key of an abusive account',
+      description: 'Requests per minute and route of each pay-as-you-go key of an abusive account',
     }),
   },
   { description: 'When accounts become monitored and abusive, and what follows' },

@@ -174,7 +174,7 @@ const files = object(
         what: `${FILE_STORES.join(', ')} or s3://bucket/prefix`,
         pattern: FILE_STORE,
         description:
-          'Place of the bytes: folder (in data), postgres or s3://bucket/prefix; default: postgres with such a store',
+          'Where the bytes are: folder (in data), postgres or s3://bucket/prefix; default: postgres with such a store',
       }),
     ),
     quota: quota('files'),

@@ -183,7 +183,7 @@ test('the command line resets a full quota of a running server, and of one that 
   gateway = await start()
   provider.open()
   while ((await generate()) === 200) continue
-  expect(await sluice('quota', 'reset', 'default')).toContain('begin anew')
+  expect(await sluice('quota', 'reset', 'default')).toContain('are reset')
   while ((await generate()) !== 200) await Bun.sleep(50)
   const before = await used()
   expect([before.used_flows, Date.parse(before.resets_at) <= Date.now() + 5 * HOUR]).toEqual([2, true])

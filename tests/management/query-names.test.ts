@@ -26,7 +26,7 @@ test.each([
 
 test('the error names the parameters that there are', async () => {
   const { text } = await owner.get('/keys?page=2')
-  expect(text).toContain('page: is no parameter of this endpoint, which takes limit, cursor, account, revoked')
+  expect(text).toContain('page: is not a parameter of this route, which takes limit, cursor, account, revoked')
 })
 
 test('every list takes a limit, also one that is always whole', async () => {

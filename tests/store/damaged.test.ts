@@ -49,7 +49,7 @@ describe('a data folder that was used', () => {
     for (const exclusive of [true, false, true])
       expect(() => open(folder, exclusive)).toThrow(
         `${database} is missing or empty, with all accounts, keys and balances, although ${folder}/pepper is there. ` +
-          `Restore it from a backup; to begin anew, remove ${folder}/pepper`,
+          `Restore it from a backup; to start with an empty one, remove ${folder}/pepper`,
       )
     rmSync(join(folder, 'pepper'))
     expect(await open(folder).accounts.list()).toEqual([])

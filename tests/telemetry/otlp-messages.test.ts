@@ -129,7 +129,7 @@ describe.each(['http/protobuf', 'http/json'] as const)('messages of %s', (protoc
     check([{ ...one, text: 'a'.repeat(length) }, { ...one, text: 'é'.repeat(length / 2) }, one])
   })
 
-  test('begin anew in the same memory', () => {
+  test('begin again in the same memory', () => {
     const [long, short] = fc.sample(span, 2) as [Written, Written]
     const expected = write([short]).slice()
     check([long, long, { ...long, text: 'x'.repeat(100_000) }])

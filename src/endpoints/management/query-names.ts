@@ -36,7 +36,7 @@ export function checkQuery(query: URLSearchParams, names: readonly string[]): vo
     if (!names.includes(name))
       throw invalid(
         name.slice(0, 100),
-        `is no parameter of this endpoint, which takes ${names.length === 0 ? 'none' : names.join(', ')}`,
+        `is not a parameter of this route, which takes ${names.length === 0 ? 'none' : names.join(', ')}`,
       )
 }
 

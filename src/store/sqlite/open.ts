@@ -82,7 +82,7 @@ function migrate(database: Database, file: string, usedBefore: string): void {
     if (version === 0 && existsSync(usedBefore))
       throw new Error(
         `${file} is missing or empty, with all accounts, keys and balances, although ${usedBefore} is there. ` +
-          `Restore it from a backup; to begin anew, remove ${usedBefore}`,
+          `Restore it from a backup; to start with an empty one, remove ${usedBefore}`,
       )
     for (const step of MIGRATIONS.slice(version)) database.run(step)
     if (version < MIGRATIONS.length) database.run(`PRAGMA user_version = ${MIGRATIONS.length}`)
