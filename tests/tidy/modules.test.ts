@@ -44,6 +44,16 @@ describe('modules', () => {
       .filter(({ to }) => to.startsWith('src/')),
   )
 
+  /** The imports of each file that exist at run time, without those that wait until they are needed. */
+  const valueImports = new Map(
+    source.map((from) => [
+      from,
+      [...read(from).matchAll(/^(?:import|export) (?!type\b)([^']*?) from '(\.[^']+)'/gm)]
+        .filter(([, names = '']) => !/^\{(\s*type [^,}]+,?)+\s*\}$/.test(names))
+        .map(([, , path = '']) => normalize(join(dirname(from), path))),
+    ]),
+  )
+
   /** The configuration names types of the modules above it. */
   const isContract = ({ from, typeOnly }: (typeof imports)[number]): boolean => typeOnly && moduleOf(from) === 'config'
 
@@ -61,6 +71,19 @@ describe('modules', () => {
       wrong.map(({ from, to }) => `${from} -> ${to}`),
       'imports against the dependency order',
     )
+  })
+
+  test('no file imports itself through others, except for types', () => {
+    const isLoaded = new Set<string>()
+    const circles: string[] = []
+    const load = (file: string, above: readonly string[]): void => {
+      if (above.includes(file)) circles.push([...above.slice(above.indexOf(file)), file].join(' -> '))
+      if (isLoaded.has(file)) return
+      isLoaded.add(file)
+      for (const to of valueImports.get(file) ?? []) load(to, [...above, file])
+    }
+    for (const file of source) load(file, [])
+    expect(circles).toEqual([])
   })
 
   test('no import leads from src/context.ts back to it', () => {

@@ -1,6 +1,7 @@
 import type { Carried } from '../ledger.ts'
 import { type ReadTransfer, transferOf } from '../transfer-rows.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 import { firstIdAt } from './reports/recount.ts'
 
 /** The sums of what was removed with old records, as `Carried` has them. All texts are ids in names. */

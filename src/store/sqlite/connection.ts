@@ -3,6 +3,7 @@ import { closeSync, fdatasync, openSync, statSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
 import { log } from '../../log/log.ts'
 import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
 import { asStoreError, isLocked, unavailable } from './errors.ts'
 import { openDatabase } from './open.ts'
 
@@ -12,8 +13,6 @@ const LOCK_RETRY_MS = 10
 const LOCK_WAIT_MS = 30_000
 /** A lock of this age is reported. */
 const LONG_LOCK_MS = 2_000
-/** Rows read or deleted by one statement, so that none blocks the event loop for long. */
-export const BATCH_ROWS = 200
 
 export type Binding = string | number | bigint | null | Uint8Array
 

@@ -11,7 +11,8 @@ import {
   type StoredOutput,
 } from '../files.ts'
 import { unlessRefused } from '../refused.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 
 /** Blobs whose row was deleted, until their bytes are gone. */
 export const REMOVALS = `

@@ -1,6 +1,7 @@
 import { ANSWER_COLUMNS } from '../columns.ts'
 import type { AnswerLimits, IdempotencyStore, StoredAnswer } from '../idempotency.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 import { removeExpired } from './remove-in-steps.ts'
 
 type Sized = { position: number; bytes: number }

@@ -1,5 +1,6 @@
-import { Database, SQLiteError } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { closeSync, existsSync, openSync } from 'node:fs'
+import { isLocked } from './errors.ts'
 import { MIGRATIONS } from './migrations.ts'
 
 /** 3.37 added STRICT tables. Bun bundles a newer version on Linux and Windows, and uses the system's on macOS. */
@@ -23,13 +24,10 @@ export function openDatabase(file: string, usedBefore: string): Database {
       return tryOpen(file, usedBefore)
     } catch (error) {
       // SQLite does not wait for a process that closes the file as the last one, and removes its log.
-      if (!isBusy(error) || performance.now() > giveUpAt) throw error
+      if (!isLocked(error) || performance.now() > giveUpAt) throw error
       Bun.sleepSync(OPEN_RETRY_MS)
     }
 }
-
-const isBusy = (error: unknown): boolean =>
-  error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY') === true
 
 function tryOpen(file: string, usedBefore: string): Database {
   // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.

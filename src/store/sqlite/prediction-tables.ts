@@ -7,7 +7,8 @@ import {
   type StoredPrediction,
   type WebhookDelivery,
 } from '../predictions.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 import { removeInSteps } from './remove-in-steps.ts'
 
 const SELECT = `SELECT ${PREDICTION_COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`

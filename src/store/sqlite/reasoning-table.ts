@@ -1,5 +1,6 @@
 import type { ReasoningStore, ReasoningUsage, StoredReasoning } from '../reasoning.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 import { removeExpired } from './remove-in-steps.ts'
 
 /** The table of reasoning that providers require back after tool calls. */

@@ -1,4 +1,5 @@
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 
 /** Bytes removed by one transaction, unless a single row has more: SQLite reads what it frees. */
 const STEP_BYTES = 4 * 2 ** 20

@@ -1,4 +1,5 @@
-import { BATCH_ROWS, type Connection } from './connection.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import type { Connection } from './connection.ts'
 
 /** Free bytes that stay in the file, to be used again: these, and a share of the file. */
 const KEPT_BYTES = 16 * 2 ** 20
