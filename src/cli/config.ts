@@ -6,8 +6,9 @@ import type { Config } from '../config/load.ts'
 import { ConfigFile } from '../config/config-file.ts'
 import { exportedText, type SettingsView } from '../endpoints/management/settings-export.ts'
 import { HIDDEN, withoutSecrets } from '../endpoints/management/set-objects.ts'
+import { isObject } from '../json/parse.ts'
 import { buildFitting, idOf, pathOf, setUpBy } from '../pipeline/settings/build.ts'
-import { ALL_LEAVES, at, isMembers, type Members, textOf } from '../pipeline/settings/leaves.ts'
+import { ALL_LEAVES, at, type Members, textOf } from '../pipeline/settings/leaves.ts'
 import { restoredRows, setRows, type StoredObject } from '../pipeline/settings/set-object.ts'
 import { PROVIDER_ROWS } from '../providers/catalog-rows.ts'
 import { variableOf } from '../providers/configured.ts'
@@ -142,9 +143,9 @@ function lineOf(file: ConfigFile, path: string): string {
 
 /** Values that are no mappings, by their paths. A hidden one that only names a variable in `written` shows that. */
 function flat(value: unknown, path: string, written: unknown = value): { path: string; value: unknown }[] {
-  if (Array.isArray(value) && value.some(isMembers))
+  if (Array.isArray(value) && value.some(isObject))
     return value.flatMap((one, index) => flat(one, `${path}[${index}]`, (written as unknown[])[index]))
-  if (!isMembers(value)) {
+  if (!isObject(value)) {
     const isVariable = typeof written === 'string' && /^\$\{[A-Za-z_]\w*\}$/.test(written)
     return [{ path, value: isVariable ? written : value }]
   }

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
 import { explainedRequest, explainRequest, type EndpointPlan, type ExplainedRequest } from '../providers/explain.ts'
 import { columns, didYouMean, UsageError, type Given } from './command.ts'
+import { readInput } from './input.ts'
 import { discoverModels } from './models.ts'
 import { configOf } from './serve.ts'
 
@@ -25,7 +25,7 @@ export async function explain(given: Given, file: string): Promise<void> {
 }
 
 function readRequest(given: Given, file: string): ExplainedRequest {
-  const text = readText(file)
+  const text = readInput(file)
   const request = parsing(file, () =>
     explainedRequest(text, {
       protocol: protocolOf(given.text('protocol')),
@@ -43,14 +43,6 @@ function parsing<T>(file: string, read: () => T): T {
   } catch (error) {
     if (error instanceof UsageError) throw error
     throw new Error(`${file}: ${(error as Error).message.replace(/^body: /, '')}`)
-  }
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8')
-  } catch (error) {
-    throw new UsageError(`cannot read ${file}: ${(error as Error).message}`)
   }
 }
 

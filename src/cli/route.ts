@@ -1,7 +1,7 @@
 import type { RouteAnswer } from '../endpoints/management/answers.ts'
-import { readFileSync } from 'node:fs'
 import { tryParse } from '../json/parse.ts'
 import { columns, UsageError, type Given } from './command.ts'
+import { readInput } from './input.ts'
 import { askServer } from './server.ts'
 
 /** Prints how the running server would choose among the endpoints of a model now. */
@@ -15,21 +15,13 @@ export async function showRoute(given: Given, model: string): Promise<void> {
     `"model":${JSON.stringify(model)}`,
     ...(protocol === undefined ? [] : [`"protocol":${JSON.stringify(protocol)}`]),
     // As it is written, so that its numbers keep their spelling.
-    ...(file === undefined ? [] : [`"body":${readText(file)}`]),
+    ...(file === undefined ? [] : [`"body":${readInput(file)}`]),
   ]
   const { url, status, text } = await askServer(given, '/v1/management/route', { key, body: `{${members.join()}}` })
   if (status !== 200) throw new Error(messageIn(text) ?? `${url} says: ${text}`)
   console.log(given.on('json') ? JSON.stringify(JSON.parse(text), null, 2) : tableOf(JSON.parse(text) as RouteAnswer))
   // The connection that is kept for another request would keep the process.
   process.exit(0)
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8')
-  } catch (error) {
-    throw new UsageError(`cannot read ${file}: ${(error as Error).message}`)
-  }
 }
 
 const messageIn = (text: string): string | undefined =>

@@ -47,6 +47,12 @@ export const FINISH_REASONS = [
 ] as const
 export type FinishReason = (typeof FINISH_REASONS)[number]
 
+/** A provider's reason as the calls decide: a tool turn is one that calls a tool of the client (`called`). */
+export function withToolCalls(reason: FinishReason, called: boolean): FinishReason {
+  if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
+  return reason === 'tool-calls' && !called ? 'stop' : reason
+}
+
 export type Finish = {
   reason: FinishReason
   raw: string

@@ -1,5 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
+import { isObject } from '../../json/parse.ts'
 import { pathOf, SettingsProblems } from '../../pipeline/settings/build.ts'
 import type { Edit } from '../../pipeline/settings/run-time-settings.ts'
 import type { SetKind, StoredObject } from '../../pipeline/settings/set-object.ts'
@@ -92,9 +93,6 @@ export function patched(value: unknown, patch: unknown): unknown {
   }
   return result
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The body of a change, an object, which is validated with everything else that is set. */
 export async function objectOf(inbound: ManagementRequest): Promise<Record<string, unknown>> {

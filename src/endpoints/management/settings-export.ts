@@ -1,6 +1,7 @@
 import { stringify } from 'yaml'
+import { isObject } from '../../json/parse.ts'
 import { layerOf } from '../../pipeline/settings/build.ts'
-import { isMembers, type Members } from '../../pipeline/settings/leaves.ts'
+import type { Members } from '../../pipeline/settings/leaves.ts'
 import type { RunTimeSettings } from '../../pipeline/settings/run-time-settings.ts'
 import { PROVIDER_ROWS } from '../../providers/catalog-rows.ts'
 
@@ -40,8 +41,8 @@ function exported(runTime: SettingsView): { file: Members; variables: string[] }
 
 /** Values of the file come first. */
 function merged(file: unknown, set: unknown): unknown {
-  if (!isMembers(set)) return file ?? set
-  if (!isMembers(file)) return file ?? set
+  if (!isObject(set)) return file ?? set
+  if (!isObject(file)) return file ?? set
   const both: Members = { ...file }
   for (const [name, value] of Object.entries(set)) both[name] = merged(file[name], value)
   return both
@@ -50,20 +51,19 @@ function merged(file: unknown, set: unknown): unknown {
 const withoutEmpty = (value: Members): Members =>
   Object.fromEntries(
     Object.entries(value)
-      .map(([name, of]) => [name, name === 'plans' && isMembers(of) ? withoutEmpty(of) : of] as const)
-      .filter(([, of]) => !isMembers(of) || Object.keys(of).length > 0),
+      .map(([name, of]) => [name, name === 'plans' && isObject(of) ? withoutEmpty(of) : of] as const)
+      .filter(([, of]) => !isObject(of) || Object.keys(of).length > 0),
   )
 
 type Hide = (value: unknown, variable: string) => unknown
 
 /** Replaces secrets wherever a file can have them. */
 function hideAll(file: Members, hide: Hide): void {
-  if (isMembers(file.store) && 'url' in file.store) file.store.url = hide(file.store.url, 'SLUICE_STORE_URL')
+  if (isObject(file.store) && 'url' in file.store) file.store.url = hide(file.store.url, 'SLUICE_STORE_URL')
   const keys = Array.isArray(file.keys) ? file.keys : []
-  for (const [index, key] of keys.entries())
-    if (isMembers(key)) key.key = hide(key.key, `SLUICE_FIXED_KEY_${index + 1}`)
-  for (const [id, provider] of Object.entries(isMembers(file.providers) ? file.providers : {}))
-    if (isMembers(provider)) hideIn(provider, id, hide)
+  for (const [index, key] of keys.entries()) if (isObject(key)) key.key = hide(key.key, `SLUICE_FIXED_KEY_${index + 1}`)
+  for (const [id, provider] of Object.entries(isObject(file.providers) ? file.providers : {}))
+    if (isObject(provider)) hideIn(provider, id, hide)
 }
 
 function hideIn(provider: Members, id: string, hide: Hide): void {
@@ -71,9 +71,9 @@ function hideIn(provider: Members, id: string, hide: Hide): void {
   const [known = `${prefix}_API_KEY`] = PROVIDER_ROWS.find((row) => row.id === id)?.keyVariables ?? []
   if ('apiKey' in provider) provider.apiKey = hide(provider.apiKey, known)
   for (const one of Array.isArray(provider.apiKeys) ? provider.apiKeys : [])
-    if (isMembers(one)) one.key = hide(one.key, `${prefix}_KEY_${variableOf(String(one.name))}`)
+    if (isObject(one)) one.key = hide(one.key, `${prefix}_KEY_${variableOf(String(one.name))}`)
   const { headers } = provider
-  if (!isMembers(headers)) return
+  if (!isObject(headers)) return
   for (const name of Object.keys(headers)) headers[name] = hide(headers[name], `${prefix}_HEADER_${variableOf(name)}`)
 }
 

@@ -2,8 +2,9 @@ import { type Config, ConfigError } from '../../config/config.ts'
 import { CAPTURE_MODES } from '../../config/terms.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
+import { isObject } from '../../json/parse.ts'
 import { isRunTime, RUN_TIME, SettingsProblems } from '../../pipeline/settings/build.ts'
-import { ALL_LEAVES, at, isMembers, textOf } from '../../pipeline/settings/leaves.ts'
+import { ALL_LEAVES, at, textOf } from '../../pipeline/settings/leaves.ts'
 import { reloadFile } from '../../pipeline/settings/reload.ts'
 import { answer, versioned } from './answer.ts'
 import { checkMost } from './capture.ts'
@@ -89,7 +90,7 @@ export async function patchSettings(app: AppContext, inbound: ManagementRequest)
 
 /** Refuses what the file has, and what only a start reads. Unknown members are left to the reader of the whole. */
 function checkPaths({ runTime }: AppContext, value: unknown, path: string): void {
-  if (isMembers(value))
+  if (isObject(value))
     for (const [name, member] of Object.entries(value))
       checkPaths({ runTime } as AppContext, member, path === '' ? name : `${path}.${name}`)
   else if (!isRunTime(path) && !RUN_TIME.some((one) => one.startsWith(`${path}.`)) && isKnown(path))
@@ -105,11 +106,11 @@ const isKnown = (path: string): boolean =>
   ALL_LEAVES.some((one) => one.path === path || one.path.startsWith(`${path}.`))
 
 const withoutEmpty = (value: unknown): unknown =>
-  isMembers(value)
+  isObject(value)
     ? Object.fromEntries(
         Object.entries(value)
           .map(([name, of]) => [name, withoutEmpty(of)] as const)
-          .filter(([, of]) => !isMembers(of) || Object.keys(of).length > 0),
+          .filter(([, of]) => !isObject(of) || Object.keys(of).length > 0),
       )
     : value
 

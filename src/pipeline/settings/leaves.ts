@@ -2,6 +2,7 @@ import type { Config } from '../../config/config.ts'
 import { fileStoreText } from '../../config/file-store.ts'
 import { FILE } from '../../config/schema.ts'
 import { shownUrl } from '../../config/store-settings.ts'
+import { isObject } from '../../json/parse.ts'
 import { usdText } from '../../money.ts'
 
 /** A setting that is no mapping, by its path in sluice.yaml. */
@@ -9,12 +10,9 @@ export type Leaf = { path: string; description: string }
 
 export type Members = Record<string, unknown>
 
-export const isMembers = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** The value at a path of members. */
 export const at = (value: unknown, path: string): unknown =>
-  path.split('.').reduce((of: unknown, name) => (isMembers(of) ? of[name] : undefined), value)
+  path.split('.').reduce((of: unknown, name) => (isObject(of) ? of[name] : undefined), value)
 
 function leavesOf(schema: Members, path: string): Leaf[] {
   const { properties, description = '' } = schema as { properties?: Record<string, Members>; description?: string }
@@ -75,7 +73,7 @@ export function textOf(config: Config, path: string): unknown {
   const plain = at(config, name)
   if (typeof plain === 'number' && OF_BYTES.has(path)) return inUnits(plain, SIZES, 'B')
   if (typeof plain === 'bigint') return usdText(plain)
-  if (plain !== undefined && !isMembers(plain)) return plain
+  if (plain !== undefined && !isObject(plain)) return plain
   const ms = at(config, `${name}Ms`)
   if (typeof ms === 'number') return inUnits(ms, UNITS, 'ms')
   const bytes = at(config, `${name}Bytes`)

@@ -1,7 +1,8 @@
 import { type ChangeLog, COMMAND_LINE } from '../../accounts/change-log.ts'
+import { isObject } from '../../json/parse.ts'
 import { log } from '../../log/log.ts'
 import { isRunTime } from './build.ts'
-import { isMembers, type Members } from './leaves.ts'
+import type { Members } from './leaves.ts'
 import type { RunTimeSettings } from './run-time-settings.ts'
 
 /** Paths of the file that have changed, and are in force now; and those that differ until the next start. */
@@ -55,8 +56,8 @@ const isTakenOver = (path: string): boolean =>
 
 /** The paths at which two values differ. */
 function differences(before: unknown, now: unknown, path: string): string[] {
-  if (!isMembers(before) && !isMembers(now)) return JSON.stringify(before) === JSON.stringify(now) ? [] : [path]
-  if (!isMembers(before ?? {}) || !isMembers(now ?? {})) return [path]
+  if (!isObject(before) && !isObject(now)) return JSON.stringify(before) === JSON.stringify(now) ? [] : [path]
+  if (!isObject(before ?? {}) || !isObject(now ?? {})) return [path]
   const [from, to] = [before ?? {}, now ?? {}] as [Members, Members]
   return [...new Set([...Object.keys(from), ...Object.keys(to)])].flatMap((name) =>
     differences(from[name], to[name], path === '' ? name : `${path}.${name}`),

@@ -1,4 +1,4 @@
-import type { FinishReason } from '../../generation/event.ts'
+import { type FinishReason, withToolCalls } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import {
   cachedTokens,
@@ -45,11 +45,8 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
  * `called`: the response has a call of a client's tool. With a named tool_choice providers finish with `stop` although
  * it has one, and clients wait for `tool_calls` then.
  */
-export function readFinishReason(raw: string, called: boolean): FinishReason {
-  const reason = FINISH.get(raw) ?? 'other'
-  if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
-  return reason === 'tool-calls' && !called ? 'stop' : reason
-}
+export const readFinishReason = (raw: string, called: boolean): FinishReason =>
+  withToolCalls(FINISH.get(raw) ?? 'other', called)
 
 const FINISH_REASONS: Record<FinishReason, string> = {
   stop: 'stop',

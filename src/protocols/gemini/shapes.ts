@@ -1,4 +1,4 @@
-import type { ContentFilter, FinishReason } from '../../generation/event.ts'
+import { type ContentFilter, type FinishReason, withToolCalls } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { cachedTokens, completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject, stringOf } from '../../json/parse.ts'
@@ -56,10 +56,8 @@ export const finishReasonName = (value: unknown): string | undefined =>
  * The `finishReason` of a candidate. Google has none for tool calls: a response that `called` a function ends with
  * STOP, or with UNEXPECTED_TOOL_CALL where the request has no such function.
  */
-export const readFinishReason = (raw: string, called: boolean): FinishReason => {
-  const reason = FINISH_REASONS.get(raw) ?? 'other'
-  return called && (reason === 'stop' || reason === 'other') ? 'tool-calls' : reason
-}
+export const readFinishReason = (raw: string, called: boolean): FinishReason =>
+  withToolCalls(FINISH_REASONS.get(raw) ?? 'other', called)
 
 /** `refusal` is SAFETY only where it ended the response; a refusal in words is text that ends with STOP. */
 export function writeFinishReason(reason: FinishReason): string {

@@ -1,4 +1,4 @@
-import type { FinishReason } from '../../generation/event.ts'
+import { type FinishReason, withToolCalls } from '../../generation/event.ts'
 import {
   cachedTokens,
   completionTokens,
@@ -30,11 +30,8 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
 ])
 
 /** `called`: the response has a tool call of the client, which decides whether it is a tool turn. */
-export function readStopReason(raw: string, called: boolean): FinishReason {
-  const reason = FINISH.get(raw) ?? 'other'
-  if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
-  return reason === 'tool-calls' && !called ? 'stop' : reason
-}
+export const readStopReason = (raw: string, called: boolean): FinishReason =>
+  withToolCalls(FINISH.get(raw) ?? 'other', called)
 
 const STOP_REASONS: Record<FinishReason, string> = {
   stop: 'end_turn',

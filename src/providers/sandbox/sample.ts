@@ -1,3 +1,5 @@
+import { isObject } from '../../json/parse.ts'
+
 /** Nesting depth from which optional members are left out. */
 const MAX_DEPTH = 6
 
@@ -192,8 +194,6 @@ function regExp(pattern: string): RegExp | undefined {
   }
 }
 
-const isObject = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const numeric = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined
 /** Google writes 64-bit counts as strings. */
