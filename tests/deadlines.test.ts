@@ -218,7 +218,7 @@ describe('a deadline', () => {
   )
 })
 
-test('a turn ends where owners set their deadlines again and the clock has gone back', () => {
+test('one run of the timer ends although owners set their deadlines again and the clock was set back', () => {
   const timers = new FakeTimers()
   timers.install()
   try {

@@ -29,9 +29,12 @@ test.each([
   ['all', 'all', { k: 'errors', other: 'all' }, 'errors'],
   ['errors', 'all', {}, 'errors'],
   ['errors', 'off', { k: 'all' }, 'errors'],
-] as const)('below %s, by default %s, %j give %s', async (most, byDefault, switches, mode) => {
-  expect(await modeWith(most, byDefault, switches)).toBe(mode)
-})
+] as const)(
+  'with capture.most %s and capture.default %s, the switches %j give the mode %s',
+  async (most, byDefault, switches, mode) => {
+    expect(await modeWith(most, byDefault, switches)).toBe(mode)
+  },
+)
 
 const source = (text: string): ByteSource => {
   const chunks = [Buffer.from(text)]

@@ -77,7 +77,7 @@ describe('blanked texts', () => {
     return one.text
   }
 
-  test('credentials, always', () => {
+  test('are replaced where they are credentials, whatever the settings', () => {
     expect(blanked('x sk-proj-abcdef123456 y')).toBe('x [hidden] y')
     expect(blanked('Bearer abc.def.ghi and a configured one')).toBe('Bearer [hidden] and [hidden]')
     expect(blanked('"api_key": "0123456789abc"')).toBe('"api_key": "[hidden]"')

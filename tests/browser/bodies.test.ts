@@ -30,7 +30,7 @@ async function openBodies(page: Page, id: string): Promise<void> {
 const column = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
 
 describe.skipIf(!CAN_BROWSE)('bodies', () => {
-  test('from a request without them to those of the next, and away again', async () => {
+  test('can be switched on from a request without them, viewed and deleted', async () => {
     const { page, close, faults } = await signIn(browser, gateway)
     await openBodies(page, await send('before'))
     await page.getByText('None are stored: capture was off').waitFor()

@@ -42,7 +42,7 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
     await close()
   }, 90_000)
 
-  test('a first question that is not answered says so beside its place', async () => {
+  test('a page whose first request fails shows an error', async () => {
     const { page, close } = await signIn(browser, gateway)
     await page.route('**/v1/management/usage*', (route) => route.abort())
     await page.goto(`${gateway.url}/console/usage`)

@@ -79,7 +79,7 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await close()
   }, 60_000)
 
-  test('by keyboard: find, move, open, step, copy, close', async () => {
+  test('can be searched, moved through, opened, copied and closed by keyboard', async () => {
     const ids = [(await complete('one')).id, (await complete('two')).id]
     const { page, context, close, faults } = await opened()
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])

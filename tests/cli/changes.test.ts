@@ -57,7 +57,7 @@ test('what is refused, or changes nothing, has no line', async () => {
   expect((await lines()).length).toBe(before)
 }, 60_000)
 
-test('without its line, nothing changes', async () => {
+test('a command whose line cannot be written to the change log changes nothing', async () => {
   await sqlIn(data, 'ALTER TABLE changes RENAME TO changes_away')
   const failed = await Promise.all([
     sluice('accounts', 'create', 'late'),

@@ -12,7 +12,7 @@ test('a change says how members were and are, those within others by their paths
   expect(sentenceOf(differences)).toBe('limit_usd: 5 to none, plan.tier: free to pro')
 })
 
-test('what is new or gone has its members that had a value, and its id is no change', () => {
+test('an object that was added or removed is shown with its members that have a value, and without its id', () => {
   const made = differencesOf(null, KEY)
   expect(made).toEqual(differencesOf(KEY, null))
   expect(made.map(({ name }) => name)).toEqual(['id', 'name', 'limit_usd', 'plan.tier', 'plan.renews'])

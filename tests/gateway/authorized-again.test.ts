@@ -73,7 +73,7 @@ async function newKey(by = owner): Promise<NewKeyAnswer> {
   return (await by.post<NewKeyAnswer>('/keys', { kind: 'pay-as-you-go', account: name })).json
 }
 
-test('none of them gets its turn in the queue', async () => {
+test('a queued request is refused if its key, account or limit was changed while it waited', async () => {
   const keys = await Promise.all(CHANGES.map(() => newKey()))
   const asking = { url: gateway.url, protocol: 'messages' as const, model: MODEL, stream: false }
   provider.shut()

@@ -67,7 +67,7 @@ test('a quota window that begins at one is the same window at the other, and end
   expect(minutesTo(ends[0]!)).toBeWithin(5 * 60 - 2, 5 * 60 + 1)
 })
 
-test('a key that is to expire in half an hour works at both, and requests have the right times', async () => {
+test('a key that expires soon works at processes with wrong clocks, and records have the right times', async () => {
   const expires_at = new Date(Date.now() + HOUR / 2).toISOString()
   for (const process of processes) {
     const { text } = await managed<{ text: string }>(process, '/keys', { kind: 'pay-as-you-go', expires_at })
@@ -81,7 +81,7 @@ test('a key that is to expire in half an hour works at both, and requests have t
   expect(data.map(({ at }) => minutesTo(at)).filter((minutes) => Math.abs(minutes) > 2)).toEqual([])
 })
 
-test('the times of a stored response are right at both', async () => {
+test('a stored response has the right times at two processes with wrong clocks', async () => {
   for (const { url } of processes) {
     const asked = { url, key: SUBSCRIPTION, protocol: 'responses', model: 'translated', stream: true } as const
     const frames = await (await ask({ ...asked, more: { store: true } })).text()
@@ -92,7 +92,7 @@ test('the times of a stored response are right at both', async () => {
   }
 })
 
-test('each says once that the clock of its machine is wrong', () => {
+test('each process with a wrong clock warns once', () => {
   const warnings = processes.map((process) => process.output().stderr.match(/the clock of this machine is .*/g))
   expect(warnings).toEqual([[expect.stringContaining('3600 s ahead of')], [expect.stringContaining('3600 s behind')]])
 })

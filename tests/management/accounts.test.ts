@@ -95,7 +95,7 @@ test('a status counts at once; a change needs the version that was read', async 
   expect(plan.json.plan).toMatchObject({ tier: 'pro', renews: false })
 })
 
-test('what is spent or posted meanwhile is no conflict, and is not in the line of a change', async () => {
+test('a credit posted meanwhile makes no conflict, and is not in the line of a change', async () => {
   const { id } = await make('busy')
   const { headers } = await owner.get(`/accounts/${id}`)
   await owner.post(`/accounts/${id}/credits`, { amount_usd: '5' })
@@ -107,7 +107,7 @@ test('what is spent or posted meanwhile is no conflict, and is not in the line o
   expect(Object.keys(line!.before).sort()).toEqual(Object.keys(line!.after).sort())
 })
 
-test('people of an account see it alone, and change nothing of it', async () => {
+test('an admin of an account sees that account only, and cannot change it', async () => {
   const { id } = await make('mine')
   const admin = await signedIn(gateway, 'admin', [{ scope: id, role: 'admin' }])
   expect((await admin.get<Page<AccountAnswer>>('/accounts')).json.data.map((account) => account.id)).toEqual([id])

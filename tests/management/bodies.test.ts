@@ -29,7 +29,7 @@ import {
 useCapture()
 
 describe('what is captured', () => {
-  test('nothing of a key without a switch', async () => {
+  test('is nothing for a key without a switch', async () => {
     const { id } = await send(MARK)
     // One that is captured is written after it.
     await bodiesOf((await send('later', { key: (await keyWith(ALL)).text })).id)
@@ -38,7 +38,7 @@ describe('what is captured', () => {
     expect(bodies).toEqual({ stored: false, parts: [], why_not: expect.stringContaining('capture was off') })
   })
 
-  test('all four bodies of a request, with heads that have no credentials', async () => {
+  test('is all four bodies of a request, with headers without credentials', async () => {
     const key = await keyWith(ALL)
     const body = { model: 'sandbox/messages' }
     const { id, text } = await send(`${MARK} [[length: 20]]`, {
@@ -63,7 +63,7 @@ describe('what is captured', () => {
     expect(json.data.find((row) => row.id === id)?.bodies).toBe(true)
   })
 
-  test('no credential that a provider repeats', async () => {
+  test('has no credential that a provider repeats', async () => {
     const { id, text } = await send('x', { key: (await keyWith(ALL)).text, body: { model: 'up/m' } })
     expect(text).toContain(CREDENTIAL)
     const parts = await bodiesOf(id)
@@ -71,7 +71,7 @@ describe('what is captured', () => {
     expect(JSON.stringify(parts)).not.toContain(CREDENTIAL)
   })
 
-  test('a stream as it came, with the times of its chunks', async () => {
+  test('is a stream as it came, with the times of its chunks', async () => {
     const { text: key } = await keyWith(ALL)
     const body = { stream: true, stream_options: { include_usage: true } }
     const { id, text } = await send('[[length: 30]] [[pace: 30ms]]', { key, body })
@@ -86,7 +86,7 @@ describe('what is captured', () => {
     }
   })
 
-  test('each chunk of a stream over a socket once', async () => {
+  test('has each chunk of a stream over a socket once', async () => {
     const { id } = await send('x', { key: (await keyWith(ALL)).text, body: { model: 'up/m', stream: true } })
     const { provider_answer: answer } = await bodiesOf(id)
     expect(answer!.text).toBe([...FRAMES, LAST_FRAMES].join(''))
@@ -105,7 +105,7 @@ describe('what is captured', () => {
     expect(answer).toMatchObject({ status, text: sent.text })
   })
 
-  test('with `errors`, those that failed or lost something, and no other', async () => {
+  test('is with `errors` only requests that failed or lost something', async () => {
     const { text: key } = await keyWith({ mode: 'errors' })
     const fine = await send('fine', { key })
     const failed = await send('[[error: 500]]', { key })
@@ -116,7 +116,7 @@ describe('what is captured', () => {
     expect((await owner.get(`/requests/${fine.id}/bodies`)).status).toBe(404)
   })
 
-  test('nothing where the client says so, and an error where it says it wrongly', async () => {
+  test('is nothing where the client opts out, and a wrong opt-out header is an error', async () => {
     const { text: key } = await keyWith(ALL)
     const quiet = await send('x', { key, headers: { 'x-sluice-capture': 'off' } })
     const wrong = await send('x', { key, headers: { 'x-sluice-capture': 'no' } })
@@ -126,7 +126,7 @@ describe('what is captured', () => {
     expect((await owner.get(`/requests/${quiet.id}/bodies`)).status).toBe(404)
   })
 
-  test('long bodies are cut in the middle, media are named, and texts are blanked', async () => {
+  test('is cut in the middle where it is long, names media instead of their data, and has blanked texts', async () => {
     const { text: key } = await keyWith(ALL)
     const image = Buffer.from(Array.from({ length: 3_000 }, (_, index) => (index * 7_919) % 256)).toString('base64')
     const digest = new Bun.CryptoHasher('sha256').update(Buffer.from(image, 'base64')).digest('hex').slice(0, 16)
@@ -148,7 +148,7 @@ describe('what is captured', () => {
     expect(text).not.toContain(image.slice(600, 700))
   })
 
-  test('a request of the playground, for its user', async () => {
+  test('includes requests of the playground, for their user', async () => {
     const member = await signedIn(gateway, 'Mia', [{ scope: await accountId(), role: 'member' }])
     const { json: made } = await member.post<{ text: string }>('/playground/keys', {})
     const { id } = await send(MARK, { key: made.text })
@@ -247,8 +247,8 @@ describe('a switch', () => {
   })
 })
 
-describe('who may see them', () => {
-  test('those with the role, of their account or their keys; each view is in the change log', async () => {
+describe('the bodies of a request', () => {
+  test('are seen by users whose role allows it, and each view is in the change log', async () => {
     const account = await accountId()
     const { id } = await send(MARK, { key: (await keyWith(ALL)).text })
     await bodiesOf(id)
@@ -265,13 +265,13 @@ describe('who may see them', () => {
     expect(json.data.map(({ actor }) => actor.name)).toEqual(['Anna', 'Adam', 'Owner'])
   })
 
-  test('a member sees those of the own keys', async () => {
+  test('are seen by a member whose key was used', async () => {
     const member = await signedIn(gateway, 'Mona', [{ scope: await accountId(), role: 'member' }])
     const { id } = await send(MARK, { key: (await keyWith(ALL, member)).text })
     expect((await bodiesOf(id, member)).client_request!.text).toContain(MARK)
   })
 
-  test('one body is a text, as a file', async () => {
+  test('can each be read alone, as text', async () => {
     const { id, text } = await send(MARK, { key: (await keyWith(ALL)).text })
     await bodiesOf(id)
     expect(await owner.text(`/requests/${id}/bodies/client_answer`)).toBe(text)

@@ -5,7 +5,7 @@ import { exportRequests } from '../../src/endpoints/management/export.ts'
 import type { ManagementRequest } from '../../src/endpoints/management/route.ts'
 import { GatewayError } from '../../src/error.ts'
 
-test('an export ends with the right to read it, at the next page', async () => {
+test('an export ends at the next page after its caller has lost the right to read it', async () => {
   let pages = 0
   const app = {
     clock: { now: () => 0, elapsed: () => 0 },

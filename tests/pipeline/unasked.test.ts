@@ -3,7 +3,7 @@ import { GatewayError } from '../../src/error.ts'
 import { failUnasked } from '../../src/pipeline/close.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 
-test('a record says why no endpoint was asked, unless the client left or the server stopped before', () => {
+test('a record has the error of a request without an attempt, unless its client left or the server stopped', () => {
   const error = new GatewayError('upstream_rate_limited', 'All endpoints are over their limits.')
   const unaskedOf = (end: (client: AbortController, requests: InFlightRequests) => void): unknown => {
     const [client, requests] = [new AbortController(), new InFlightRequests(0)]

@@ -141,14 +141,14 @@ test.each([
   ['lease_funds', 'pay-as-you-go', { amount: 60n }, { amount: 100n }],
   ['lease_windows', 'subscription', { flows: MICRO / 2n }, { flows: MICRO }],
   ['lease_budget', 'pay-as-you-go', { budgeted: 60n }, { budgeted: 100n }],
-] as const)('what %s has leased is not lost with its answer', async (name, kind, some, all) => {
+] as const)('an amount leased by %s can be leased again after its answer was lost', async (name, kind, some, all) => {
   await loseLease(name, kind, some)
   expect(left()).toEqual([0n, 0n, 0n])
   await lease(kind, all)
   expect(left().reduce((sum, one) => sum + one)).toBe(Object.values(all)[0]!)
 })
 
-test('what was leased without an answer comes back when no request holds what this process knows of', async () => {
+test('a lease whose answer was lost is usable again once no request holds what was leased before', async () => {
   await loseLease('lease_funds', 'pay-as-you-go', { amount: 60n })
   const wallet = funds.wallet(account)
   // Held by a request that began before the answer was lost.

@@ -61,7 +61,7 @@ test('a process works with the tables of the next version, and refuses those tha
   await client.close()
 })
 
-test('a process on the kept tables goes on while the next version adds to every one', async () => {
+test('a process of the previous version keeps working while the next version adds columns to every table', async () => {
   const url = await server.createDatabase('upgrades')
   const client = await clientOf(url)
   await makeTables(client, BEFORE)

@@ -167,7 +167,7 @@ test('usage, speeds and the health of providers are equal', async () => {
 /** Groups have no order, and accounts of the book may be opened in another one. */
 const sorted = (rows: readonly object[]): string[] => rows.map(inText).sort()
 
-test('jobs and files are equal', async () => {
+test('both stores list the same jobs and files', async () => {
   const ids = Array.from({ length: 40 }, () => randomGeneration(chance, randomTime(), 50_000 + chance.below(1e6)))
   const predictions = ids.map(({ id, accountId, model, createdAt, keyId }, number) => ({
     prediction: {
@@ -227,7 +227,7 @@ test('jobs and files are equal', async () => {
   }
 }, 60_000)
 
-test('balances are equal', async () => {
+test('both stores list the same balances', async () => {
   for (const accountIds of [undefined, ['a'], []]) {
     const [first, second] = await answers(async (store) => {
       const rows: BookRow[] = []

@@ -83,7 +83,7 @@ describe('strategies', () => {
     expect([first! + second!, third]).toEqual([4_000, 0])
   })
 
-  test('weights are met: chi-square', () => {
+  test('endpoints are drawn in proportion to their weights, by a chi-square test', () => {
     const weights = [1, 2, 3, 4]
     const endpoints = weights.map((weight) => endpointNamed(`w${weight}`, { weight }))
     const counts = firsts(new Fixture(seeded(7)), endpoints, { preferences: { strategy: 'weights' } }, 10_000)

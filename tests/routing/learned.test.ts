@@ -42,7 +42,7 @@ describe('decaying statistics', () => {
     expect(measured.count(30 * 24 * 60 * MINUTE)).toBeCloseTo(1)
   })
 
-  test('the rate of a minute slides', () => {
+  test('the rate per minute falls evenly over the minute after', () => {
     const rate = new PerMinute()
     rate.add(60, 30_000)
     expect([rate.of(59_999), Math.round(rate.of(90_000)), rate.of(3 * MINUTE)]).toEqual([60, 30, 0])

@@ -11,7 +11,7 @@ const body = (...parts: unknown[]): Record<string, unknown> => ({
   ],
 })
 
-test('what compatible servers store is found', () => {
+test('references to objects that compatible servers store are found', () => {
   expect(
     found(
       references({
