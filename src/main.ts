@@ -6,15 +6,15 @@ async function main(args: string[]): Promise<void> {
   const [first, second] = args
   if (first === undefined || first === '--help' || first === 'help') return console.log(help())
   if (first === '--version') return console.log((await import('../package.json')).default.version)
-  const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`)
+  const command = COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)
   if (command === undefined) return reportUnknown(first, second)
-  const { given, operands } = readArguments(command, args.slice(command.words.split(' ').length))
+  const { given, operands } = readArguments(command, args.slice(command.name.split(' ').length))
   return given.on('help') ? console.log(helpOf(command)) : command.run(given, operands)
 }
 
 /** Handles an unknown command, and the first word of a group (`keys`) without a second one. */
 function reportUnknown(first: string, second: string | undefined): void {
-  const group = COMMANDS.filter(({ words }) => words.startsWith(`${first} `))
+  const group = COMMANDS.filter(({ name }) => name.startsWith(`${first} `))
   if (group.length > 0 && second === '--help') return console.log(group.map(helpOf).join('\n\n'))
   if (first.startsWith('-'))
     throw new UsageError(`unknown option ${first}; the command comes first: sluice serve ${first}. See sluice --help`)
@@ -22,10 +22,10 @@ function reportUnknown(first: string, second: string | undefined): void {
     throw new UsageError(
       `unknown command ${JSON.stringify(first)}${didYouMean(
         first,
-        COMMANDS.map(({ words }) => words.split(' ')[0] ?? words),
+        COMMANDS.map(({ name }) => name.split(' ')[0] ?? name),
       )}; see sluice --help`,
     )
-  const known = group.map(({ words }) => words.slice(first.length + 1))
+  const known = group.map(({ name }) => name.slice(first.length + 1))
   throw new UsageError(
     `sluice ${first} requires one of ${known.join(', ')}` +
       (second === undefined ? '' : `, not ${JSON.stringify(second)}${didYouMean(second, known)}`),
@@ -36,7 +36,7 @@ const help = (): string => `sluice <command> [options]
 
 A model gateway: one credential and one server for any generative model, over four wire protocols.
 
-${columns(COMMANDS.map(({ words, operands, summary }) => [`${words} ${operands}`.trim(), summary]))}
+${columns(COMMANDS.map(({ name, operands, summary }) => [`${name} ${operands}`.trim(), summary]))}
 
   --version  Print the version
   --help     Print this help; see also "sluice <command> --help"`

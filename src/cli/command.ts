@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import { nearest } from '../nearest.ts'
 
-/** One command of `sluice`. `words`: its name, such as `keys create`. */
+/** One command of `sluice`. `name`: of one or two words, such as `keys create`. */
 export type Command = {
-  words: string
+  name: string
   /** The operands in the usage line: `<id or key>`. */
   operands: string
   summary: string
@@ -71,7 +71,7 @@ function readOption(
   const option = Object.hasOwn(options, name) && rawName.startsWith('--') ? options[name] : undefined
   if (option === undefined)
     throw new UsageError(
-      `unknown option ${rawName}${didYouMean(name, Object.keys(options), '--')}; see sluice ${command.words} --help`,
+      `unknown option ${rawName}${didYouMean(name, Object.keys(options), '--')}; see sluice ${command.name} --help`,
     )
   if (option.value === undefined) {
     if (inlineValue === true) throw new UsageError(`${rawName} takes no value`)
@@ -83,11 +83,11 @@ function readOption(
   return withoutMark(value)
 }
 
-function operandProblem({ words, operands, operandCount }: Command, given: string[]): string {
+function operandProblem({ name, operands, operandCount }: Command, given: string[]): string {
   const extra = given[operandCount]
   return extra === undefined
-    ? `sluice ${words} requires ${operands}`
-    : `sluice ${words} does not take "${extra}"; see sluice ${words} --help`
+    ? `sluice ${name} requires ${operands}`
+    : `sluice ${name} does not take "${extra}"; see sluice ${name} --help`
 }
 
 /** `; did you mean --port?`, or nothing if no known word is similar. */
@@ -97,12 +97,12 @@ export function didYouMean(word: string, known: Iterable<string>, before = ''): 
 }
 
 export function helpOf(command: Command): string {
-  const { words, operands, summary, notes } = command
-  const rows = Object.entries(optionsOf(command)).map(([name, { value, summary: what }]) => [
-    `--${name}${value === undefined ? '' : ` ${value}`}`,
+  const { name, operands, summary, notes } = command
+  const rows = Object.entries(optionsOf(command)).map(([option, { value, summary: what }]) => [
+    `--${option}${value === undefined ? '' : ` ${value}`}`,
     what,
   ])
-  const usage = ['sluice', words, operands, '[options]'].filter((word) => word !== '').join(' ')
+  const usage = ['sluice', name, operands, '[options]'].filter((word) => word !== '').join(' ')
   return [`${usage}\n\n${summary}.\n\nOptions:\n${columns(rows)}`, ...(notes === undefined ? [] : [notes])].join('\n\n')
 }
 

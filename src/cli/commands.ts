@@ -36,7 +36,7 @@ was stored since. The key of a bucket comes from AWS_ACCESS_KEY_ID and AWS_SECRE
 /** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
 export const COMMANDS: readonly Command[] = [
   {
-    words: 'serve',
+    name: 'serve',
     operands: '',
     operandCount: 0,
     summary: 'Run the gateway',
@@ -50,7 +50,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./serve.ts')).serve(given),
   },
   {
-    words: 'sandbox',
+    name: 'sandbox',
     operands: '',
     operandCount: 0,
     options: LISTEN,
@@ -58,7 +58,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./serve.ts')).sandbox(given),
   },
   {
-    words: 'console',
+    name: 'console',
     operands: '',
     operandCount: 0,
     summary: 'Print a link that opens the console once, within 15 minutes',
@@ -74,7 +74,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./console.ts')).openConsole(given),
   },
   {
-    words: 'keys create',
+    name: 'keys create',
     operands: '',
     operandCount: 0,
     summary: 'Create a key; a running server accepts it within two seconds',
@@ -108,7 +108,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./keys.ts')).createKey(given),
   },
   {
-    words: 'keys list',
+    name: 'keys list',
     operands: '',
     operandCount: 0,
     summary: 'List the stored keys, which do not include those in the configuration file',
@@ -116,7 +116,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./keys.ts')).listKeys(given),
   },
   {
-    words: 'keys revoke',
+    name: 'keys revoke',
     operands: '<id or key>',
     operandCount: 1,
     summary: 'Revoke a key; a running server refuses it within two seconds',
@@ -126,7 +126,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, operands) => (await import('./keys.ts')).revokeKey(given, operands[0] ?? ''),
   },
   {
-    words: 'keys rotate',
+    name: 'keys rotate',
     operands: '<id or key>',
     operandCount: 1,
     summary: 'Replace a key by a new one with the same options, and revoke the old one',
@@ -142,7 +142,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, operands) => (await import('./keys.ts')).rotateKey(given, operands[0] ?? ''),
   },
   {
-    words: 'accounts create',
+    name: 'accounts create',
     operands: '<name>',
     operandCount: 1,
     summary: 'Create an account',
@@ -157,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '']) => (await import('./accounts.ts')).createAccount(given, name),
   },
   {
-    words: 'accounts list',
+    name: 'accounts list',
     operands: '',
     operandCount: 0,
     summary: 'List all accounts with their balances',
@@ -165,7 +165,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./accounts.ts')).listAccounts(given),
   },
   {
-    words: 'accounts show',
+    name: 'accounts show',
     operands: '<name>',
     operandCount: 1,
     summary: 'Show an account: status, plan, balance, discount, and keys with their limits',
@@ -173,7 +173,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '']) => (await import('./accounts.ts')).showAccount(given, name),
   },
   {
-    words: 'accounts credit',
+    name: 'accounts credit',
     operands: '<name> <usd>',
     operandCount: 2,
     summary: 'Add credit to an account, or remove it with a negative amount',
@@ -188,7 +188,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '', usd = '']) => (await import('./accounts.ts')).creditAccount(given, name, usd),
   },
   {
-    words: 'accounts plan',
+    name: 'accounts plan',
     operands: '<name> <tier>',
     operandCount: 2,
     summary: 'Change the plan of an account',
@@ -204,7 +204,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '', tier = '']) => (await import('./accounts.ts')).changeAccountPlan(given, name, tier),
   },
   {
-    words: 'accounts status',
+    name: 'accounts status',
     operands: '<name> <status>',
     operandCount: 2,
     summary: 'Set the status of an account: healthy, monitored, abusive, suspended or banned',
@@ -216,7 +216,7 @@ export const COMMANDS: readonly Command[] = [
       (await import('./accounts.ts')).setAccountStatus(given, name, status),
   },
   {
-    words: 'accounts discount',
+    name: 'accounts discount',
     operands: '<name> <percent>',
     operandCount: 2,
     summary: 'Set the discount of an account on list prices',
@@ -225,7 +225,7 @@ export const COMMANDS: readonly Command[] = [
       (await import('./accounts.ts')).setAccountDiscount(given, name, percent),
   },
   {
-    words: 'quota reset',
+    name: 'quota reset',
     operands: '<name>',
     operandCount: 1,
     summary: 'Reset the quota windows of an account to unused',
@@ -237,7 +237,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '']) => (await import('./quota.ts')).resetQuota(given, name),
   },
   {
-    words: 'models',
+    name: 'models',
     operands: '',
     operandCount: 0,
     summary: 'List the models that are available with this configuration, and their prices',
@@ -250,7 +250,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./models.ts')).listModels(given),
   },
   {
-    words: 'explain',
+    name: 'explain',
     operands: '<request.json>',
     operandCount: 1,
     summary: 'Show what each provider would be sent for a request, and what would be lost, without sending it',
@@ -268,7 +268,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [file = '']) => (await import('./explain.ts')).explain(given, file),
   },
   {
-    words: 'route',
+    name: 'route',
     operands: '<model>',
     operandCount: 1,
     summary: 'Show the endpoints that the running server would try for a model, in order, and why others are left out',
@@ -286,7 +286,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [model = '']) => (await import('./route.ts')).showRoute(given, model),
   },
   {
-    words: 'ledger audit',
+    name: 'ledger audit',
     operands: '',
     operandCount: 0,
     summary: 'Recompute the ledger, report the first wrong row, and exit with 1 if there is one',
@@ -295,7 +295,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./ledger.ts')).auditLedger(given),
   },
   {
-    words: 'store backup',
+    name: 'store backup',
     operands: '<folder>',
     operandCount: 1,
     summary: 'Copy the data folder, also of a running server, into a new folder',
@@ -304,7 +304,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, operands) => (await import('./store.ts')).backUpStore(given, operands[0] ?? ''),
   },
   {
-    words: 'store restore',
+    name: 'store restore',
     operands: '<folder>',
     operandCount: 1,
     summary: 'Replace the content of the data folder by a copy that store backup made',
@@ -313,7 +313,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, operands) => (await import('./store.ts')).restoreStore(given, operands[0] ?? ''),
   },
   {
-    words: 'store status',
+    name: 'store status',
     operands: '',
     operandCount: 0,
     summary: 'Show schema, sizes, the processes that serve, what they have leased, and pending work',
@@ -321,7 +321,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./store-status.ts')).showStoreStatus(given),
   },
   {
-    words: 'store migrate',
+    name: 'store migrate',
     operands: '',
     operandCount: 0,
     summary: 'Copy the data folder of a server that is stopped to PostgreSQL',
@@ -335,7 +335,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./store.ts')).migrateStore(given),
   },
   {
-    words: 'store move-files',
+    name: 'store move-files',
     operands: '',
     operandCount: 0,
     summary: 'Copy the bytes of files and outputs to another place: folder, postgres or a bucket',
@@ -349,7 +349,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./store-files.ts')).moveFiles(given),
   },
   {
-    words: 'health',
+    name: 'health',
     operands: '',
     operandCount: 0,
     summary: 'Ask the running server whether it takes requests, and exit with 1 if it does not',
@@ -357,7 +357,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./health.ts')).checkHealth(given),
   },
   {
-    words: 'usage',
+    name: 'usage',
     operands: '',
     operandCount: 0,
     summary: 'Sum requests, tokens and costs over a range, by up to two groups',

@@ -7,7 +7,7 @@ hidden. What was set in the console is read from the data folder or the database
 
 export const CONFIG_COMMANDS: readonly Command[] = [
   {
-    words: 'config check',
+    name: 'config check',
     operands: '',
     operandCount: 0,
     summary: 'Check the configuration, report every problem with its line, and exit with 1 if there is one',
@@ -15,7 +15,7 @@ export const CONFIG_COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./serve.ts')).checkConfig(given),
   },
   {
-    words: 'config show',
+    name: 'config show',
     operands: '',
     operandCount: 0,
     summary: 'Show all settings of file, environment, console and defaults, as a server has them in force',
@@ -24,7 +24,7 @@ export const CONFIG_COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./config.ts')).showConfig(given),
   },
   {
-    words: 'config export',
+    name: 'config export',
     operands: '',
     operandCount: 0,
     summary: 'Print the file and what was set in the console as one file, with variables for secrets',
