@@ -15,8 +15,8 @@ const SEEN_EVERY_MS = 60_000
 const OLD_TEXT_MS = 60_000
 const CLIENT_LENGTH = 200
 
-/** Where a session begins. */
-export type Place = { address: string | undefined; client: string | null }
+/** The client with which a session begins. */
+export type SessionClient = { address: string | undefined; client: string | null }
 
 /** The sessions of people who are signed in. */
 export class Sessions {
@@ -31,7 +31,7 @@ export class Sessions {
   /** A new session and its text, which is not stored; `begin` stores the session. */
   make(
     user: User,
-    { address, client }: Place,
+    { address, client }: SessionClient,
     { idleMs, mostMs }: { idleMs: number; mostMs: number },
   ): { session: Session; text: string } {
     const [text, now] = [newSecret(), this.#now()]

@@ -29,8 +29,8 @@ const MIGRATE_NOTES = `The database must be empty. Counts, sums and the audit ar
 stays as it is. If it is interrupted, run it again: it continues. No server starts on the database before it has
 ended.`
 
-const MOVE_FILES_NOTES = `Every content is read again at the new place, and compared by size and hash. The old
-place stays as it is. Servers may run meanwhile. If it is interrupted, run it again: it continues, and copies what
+const MOVE_FILES_NOTES = `Every content is read again from the new store, and compared by size and hash. The old
+store stays as it is. Servers may run meanwhile. If it is interrupted, run it again: it continues, and copies what
 was stored since. The key of a bucket comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as for a server.`
 
 /** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
@@ -338,11 +338,11 @@ export const COMMANDS: readonly Command[] = [
     name: 'store move-files',
     operands: '',
     operandCount: 0,
-    summary: 'Copy the bytes of files and outputs to another place: folder, postgres or a bucket',
+    summary: 'Copy the bytes of files and outputs to another store: folder, postgres or a bucket',
     notes: MOVE_FILES_NOTES,
     options: {
-      to: { value: 'PLACE', summary: 'folder, postgres or s3://bucket/prefix' },
-      from: { value: 'PLACE', summary: 'The same (default: files.store of the file)' },
+      to: { value: 'STORE', summary: 'folder, postgres or s3://bucket/prefix' },
+      from: { value: 'STORE', summary: 'The same (default: files.store of the file)' },
       ...JSON_OUTPUT,
       ...DATA,
     },

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import type { Config } from '../config/load.ts'
-import { FILE_STORE, fileStoreOf, fileStoreText } from '../config/file-store.ts'
+import { FILE_STORE, type FileStore, fileStoreOf, fileStoreText } from '../config/file-store.ts'
 import { FolderBlobs } from '../files/blobs.ts'
 import { moveContents, type MovedContents } from '../files/move-contents.ts'
-import { openBlobs } from '../files/places.ts'
+import { openBlobs } from '../files/open-blobs.ts'
 import { closeIdle } from '../http/connection.ts'
 import { openStore } from '../store/open.ts'
 import type { BlobStore, FileUsage, Store } from '../store/store.ts'
@@ -12,12 +12,10 @@ import { megabytes } from './amounts.ts'
 import { configOf } from './serve.ts'
 import { requireDatabase } from './store.ts'
 
-type Place = Config['files']['store']
-
-/** Copies the bytes of files to another place, checks them there, and says what is to be done next. */
+/** Copies the bytes of files to another store, checks them there, and says what is to be done next. */
 export async function moveFiles(given: Given): Promise<void> {
   const config = configOf(given)
-  const [from, to] = placesOf(given, config)
+  const [from, to] = storesOf(given, config)
   if (config.store.postgres === undefined) requireDatabase(config.data)
   const store = await openStore(config, { exclusive: false })
   try {
@@ -31,34 +29,34 @@ export async function moveFiles(given: Given): Promise<void> {
   }
 }
 
-function placesOf(given: Given, { files, store }: Config): [from: Place, to: Place] {
+function storesOf(given: Given, { files, store }: Config): [from: FileStore, to: FileStore] {
   const text = given.text('to')
   if (text === undefined) throw new UsageError('sluice store move-files requires --to folder, postgres or s3://bucket')
   const named = given.text('from')
-  const [from, to] = [named === undefined ? files.store : placeOf('from', named), placeOf('to', text)]
+  const [from, to] = [named === undefined ? files.store : storeOf('from', named), storeOf('to', text)]
   if (fileStoreText(from) === fileStoreText(to))
     throw new UsageError(
       named === undefined
-        ? `files.store is ${fileStoreText(to)} already: name the place that it was before with --from`
-        : '--from and --to are the same place',
+        ? `files.store is ${fileStoreText(to)} already: name the store that it was before with --from`
+        : '--from and --to are the same store',
     )
   if ([from, to].includes('postgres') && store.postgres === undefined)
-    throw new UsageError('postgres is a place of files only where it is the store: sluice store migrate moves both')
+    throw new UsageError('postgres stores files only where it is the database: sluice store migrate moves both')
   return [from, to]
 }
 
-function placeOf(option: string, text: string): Place {
+function storeOf(option: string, text: string): FileStore {
   if (!FILE_STORE.test(text)) throw new UsageError(`--${option} must be folder, postgres or s3://bucket/prefix`)
   return fileStoreOf(text)
 }
 
 async function open(
-  place: Place,
+  fileStore: FileStore,
   { data, env }: Config,
   { blobs: stored }: Store,
   openFolder: (folder: string) => BlobStore | Promise<BlobStore>,
 ): Promise<BlobStore> {
-  return (await openBlobs(place, { env, stored })) ?? openFolder(join(data, 'files'))
+  return (await openBlobs(fileStore, { env, stored })) ?? openFolder(join(data, 'files'))
 }
 
 const REPORT_MS = 1_000

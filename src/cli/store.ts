@@ -20,7 +20,7 @@ export async function backUpStore(given: Given, target: string): Promise<void> {
   console.log(`${data} is backed up in ${folder}; sluice ledger audit --data ${folder} checks the copy`)
 }
 
-/** Puts a copy of `store backup` in the place of the data folder's content. */
+/** Replaces the content of the data folder by a copy of `store backup`. */
 export async function restoreStore(given: Given, copy: string): Promise<void> {
   const { data, store } = configOf(given)
   if (store.postgres !== undefined) throw ofPostgres()

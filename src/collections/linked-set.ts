@@ -1,8 +1,8 @@
-/** A link of the ring of a set. */
-type Place<Member> = { next: Place<Member>; previous: Place<Member>; member?: Member; set?: unknown }
+/** One element of the ring of a set. */
+type Link<Member> = { next: Link<Member>; previous: Link<Member>; member?: Member; set?: unknown }
 
-/** A member of at most one `LinkedSet` at a time. `place`: written by the set only. */
-export type Listed = { place?: Place<unknown> | undefined }
+/** A member of at most one `LinkedSet` at a time. `link`: written by the set only. */
+export type Listed = { link?: Link<unknown> | undefined }
 
 /**
  * A set of objects that come and go all the time, in the order in which they came. JavaScriptCore's `Set` and `Map`
@@ -11,7 +11,7 @@ export type Listed = { place?: Place<unknown> | undefined }
  * server under load every request would be kept until the next full collection.
  */
 export class LinkedSet<Member extends Listed> {
-  readonly #head = {} as Place<Member>
+  readonly #head = {} as Link<Member>
   #size = 0
 
   constructor() {
@@ -30,32 +30,32 @@ export class LinkedSet<Member extends Listed> {
   add(member: Member): void {
     if (this.has(member)) return
     const head = this.#head
-    const place: Place<Member> = { next: head, previous: head.previous, member, set: this }
-    head.previous.next = place
-    head.previous = place
-    member.place = place
+    const link: Link<Member> = { next: head, previous: head.previous, member, set: this }
+    head.previous.next = link
+    head.previous = link
+    member.link = link
     this.#size += 1
   }
 
-  has({ place }: Member): boolean {
-    return place?.set === this
+  has({ link }: Member): boolean {
+    return link?.set === this
   }
 
   /** False where it is no member. */
   delete(member: Member): boolean {
     if (!this.has(member)) return false
-    const place = member.place as Place<Member>
-    place.previous.next = place.next
-    place.next.previous = place.previous
+    const link = member.link as Link<Member>
+    link.previous.next = link.next
+    link.next.previous = link.previous
     // It would keep those that came after it, as an old table does.
-    place.next = place.previous = place
-    member.place = undefined
+    link.next = link.previous = link
+    member.link = undefined
     this.#size -= 1
     return true
   }
 
   /** The members, the first one first. The set must not change meanwhile. */
   *[Symbol.iterator](): Generator<Member> {
-    for (let place = this.#head.next; place !== this.#head; place = place.next) yield place.member!
+    for (let link = this.#head.next; link !== this.#head; link = link.next) yield link.member!
   }
 }

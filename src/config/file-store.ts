@@ -1,7 +1,8 @@
 import type { Config } from './config.ts'
 import { FILE_STORES, type FileStoreName } from './terms.ts'
 
-type Place = Config['files']['store']
+/** Where the bytes of files are stored. */
+export type FileStore = Config['files']['store']
 
 /** The texts that `fileStoreOf` takes. */
 export const FILE_STORE = new RegExp(
@@ -9,10 +10,10 @@ export const FILE_STORE = new RegExp(
 )
 
 /** `text`: one of FILE_STORES, or `s3://bucket/prefix`. */
-export function fileStoreOf(text: string): Place {
+export function fileStoreOf(text: string): FileStore {
   const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*?)\/*)?$/.exec(text) ?? []
   return bucket === undefined ? (text as FileStoreName) : { bucket, prefix }
 }
 
-export const fileStoreText = (store: Place): string =>
+export const fileStoreText = (store: FileStore): string =>
   typeof store === 'string' ? store : `s3://${[store.bucket, store.prefix].filter((part) => part !== '').join('/')}`

@@ -25,7 +25,7 @@ export type WhenExhausted = (typeof WHEN_EXHAUSTED)[number]
 export const DURABILITIES = ['power', 'process'] as const
 export type Durability = (typeof DURABILITIES)[number]
 
-/** The places of the bytes of files beside a bucket: the data folder, or the database. */
+/** The stores of the bytes of files beside a bucket: the data folder, or the database. */
 export const FILE_STORES = ['folder', 'postgres'] as const
 export type FileStoreName = (typeof FILE_STORES)[number]
 

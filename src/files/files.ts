@@ -20,9 +20,9 @@ type FilesOptions = {
   store: FileStore
   /** The data folder. */
   folder: string
-  /** The place of the bytes; absent, the data folder. */
+  /** The store of the bytes; absent, the data folder. */
   blobs?: BlobStore | undefined
-  /** Several processes may have the place of the bytes. */
+  /** Several processes may use the store of the bytes. */
   isShared?: boolean
   /** The limit for all files of one account together. */
   quotaBytes: number
@@ -47,7 +47,7 @@ type ListOptions = Omit<FileQuery, 'now' | 'after'> & { after?: string | undefin
 /** A file or output whose bytes are read. */
 type Content = Pick<StoredFile, 'blob' | 'bytes'>
 
-/** Where several processes may have the place of the bytes, each looks so often for what another one left. */
+/** Where several processes may use the store of the bytes, each looks so often for what another one left. */
 const SWEEP_EVERY_MS = 3_600_000
 
 /** Uploaded files and generated outputs: rows in the store, bytes in the data folder, in the store or in S3. */
@@ -224,12 +224,12 @@ export class Files {
       this.#swept = this.#swept.then(() => this.#sweep()).catch(() => {})
   }
 
-  /** Finds out whether the place of the bytes is there; `health` has the result. */
+  /** Finds out whether the store of the bytes can be reached; `health` has the result. */
   async check(): Promise<void> {
     await this.#blobs.check?.().catch(() => {})
   }
 
-  /** The state of a place of the bytes that can be away while the store is not. */
+  /** The state of a store of the bytes that can be away while the database is not. */
   get health(): BlobHealth | undefined {
     return this.#blobs.health
   }

@@ -123,7 +123,7 @@ class ContentMove {
   }
 }
 
-/** Thrown for a content that cannot be read to its end, though its place is there. */
+/** Thrown for a content that cannot be read to its end, though its store is there. */
 class UnreadableBlob extends Error {}
 
 /** Undefined for a content that is not there, or not whole. */
@@ -133,7 +133,7 @@ const hashIn = (blobs: BlobStore, blob: string, bytes: number): Promise<Hashed |
     throw error
   })
 
-/** Reads a content piece by piece; undefined if it is not there. Throws UnreadableBlob, or what its place throws. */
+/** Reads a content piece by piece; undefined if it is not there. Throws UnreadableBlob, or what its store throws. */
 async function hashOf(
   blobs: BlobStore,
   blob: string,

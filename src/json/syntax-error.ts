@@ -6,10 +6,10 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
 /**
- * The place of the first character that cannot be there in JSON, as `line 2, column 7`, or undefined where there is
+ * The position of the first character that cannot be there in JSON, as `line 2, column 7`, or undefined where there is
  * none in the first 4 MiB. For a text that `JSON.parse` has refused: its own error does not say where.
  */
-export function placeOfSyntaxError(text: string): string | undefined {
+export function positionOfSyntaxError(text: string): string | undefined {
   const at = new SyntaxScan(text.length > LOOKED_AT ? text.slice(0, LOOKED_AT) : text).findError()
   if (at === undefined || at >= LOOKED_AT) return undefined
   const before = text.slice(0, at)
@@ -18,11 +18,11 @@ export function placeOfSyntaxError(text: string): string | undefined {
   return `line ${line}, column ${column}`
 }
 
-/** The problem of a text that `JSON.parse` has refused with `error`, with its place. */
+/** The problem of a text that `JSON.parse` has refused with `error`, with its position. */
 export function syntaxProblem(text: string, error: unknown): string {
-  const place = placeOfSyntaxError(text)
+  const position = positionOfSyntaxError(text)
   const reason = (error as Error).message.replace(/^JSON Parse error: /, '')
-  return `is not valid JSON${place === undefined ? '' : ` at ${place}`} (${reason})`
+  return `is not valid JSON${position === undefined ? '' : ` at ${position}`} (${reason})`
 }
 
 /** The next token. `first`: a value or, as the container is still empty, its end. */

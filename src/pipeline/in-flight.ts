@@ -13,7 +13,7 @@ import { ReadOn } from './read-on.ts'
  */
 export class InFlightRequest implements CallSignal, Expiring, Listed {
   /** See `Listed`. */
-  place: Listed['place']
+  link: Listed['link']
   aborted = false
   /** The client left. */
   left = false

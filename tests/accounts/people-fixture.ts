@@ -1,6 +1,6 @@
 import type { People } from '../../src/accounts/people.ts'
 import type { Role } from '../../src/accounts/roles.ts'
-import type { Place } from '../../src/accounts/sessions.ts'
+import type { SessionClient } from '../../src/accounts/sessions.ts'
 import type { Admission } from '../../src/accounts/sign-in.ts'
 import type { NewUser } from '../../src/accounts/users.ts'
 import { allOf } from '../../src/store/refused.ts'
@@ -24,10 +24,10 @@ export async function linkFor({ signIn }: People, user?: User): Promise<string> 
 export async function begin(
   { sessions }: People,
   user: User,
-  place: Place,
+  client: SessionClient,
   times: { idleMs: number; mostMs: number },
 ): Promise<{ session: Session; text: string }> {
-  const made = sessions.make(user, place, times)
+  const made = sessions.make(user, client, times)
   await sessions.begin(made.session)
   return made
 }

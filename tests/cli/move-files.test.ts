@@ -175,7 +175,7 @@ describe('sluice store move-files', () => {
     expect(blobs.filter((blob, index) => !same(inBucket('killed', blob, SIZES[index]!), contentOf(index)))).toEqual([])
   })
 
-  test('copies again what is not right at the new place, whatever its size', async () => {
+  test('copies again what is not right in the new store, whatever its size', async () => {
     const place = await newPlace(false)
     const blobs = await fill(place, false)
     const to = ['--to', 's3://files/wrong']
@@ -188,7 +188,7 @@ describe('sluice store move-files', () => {
     expect(blobs.filter((blob, index) => !same(inBucket('wrong', blob, SIZES[index]!), contentOf(index)))).toEqual([])
   })
 
-  test('does not count a copy that the new place has not kept as it was written', async () => {
+  test('does not count a copy that the new store has not kept as it was written', async () => {
     const place = await newPlace(false)
     await fill(place, false)
     s3.failure = (method, key) => {
@@ -202,7 +202,7 @@ describe('sluice store move-files', () => {
     expect([code, err]).toEqual([1, expect.stringMatching(/the copy of [0-9a-f]{32} is not what was written/)])
   })
 
-  test('reports what the old place does not have, or has damaged, and copies all else', async () => {
+  test('reports what the old store does not have, or has damaged, and copies all else', async () => {
     const place = await newPlace(false)
     const blobs = await fill(place, false)
     rmSync(inFolder(place, blobs[3]!))
@@ -229,10 +229,10 @@ describe('sluice store move-files', () => {
 
   test.each([
     [[], 'requires --to'],
-    [['--to', 'folder'], 'files.store is folder already: name the place that it was before with --from'],
-    [['--to', 'postgres'], 'only where it is the store'],
+    [['--to', 'folder'], 'files.store is folder already: name the store that it was before with --from'],
+    [['--to', 'postgres'], 'only where it is the database'],
     [['--to', 's3://Bad_Bucket'], '--to must be folder, postgres or s3://bucket/prefix'],
-    [['--to', 's3://files/a', '--from', 's3://files/a/'], 'the same place'],
+    [['--to', 's3://files/a', '--from', 's3://files/a/'], 'the same store'],
   ])('refuses %j', async (args, message) => {
     const place = await newPlace(false)
     expect(await move(place, ...args).ended).toMatchObject({ code: 2, err: expect.stringContaining(message) })

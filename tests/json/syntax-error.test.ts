@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { placeOfSyntaxError } from '../../src/json/syntax-error.ts'
+import { positionOfSyntaxError } from '../../src/json/syntax-error.ts'
 import { runs } from '../runs.ts'
 
-describe('the place of a syntax error', () => {
+describe('the position of a syntax error', () => {
   test.each([
     ['{"a":1,}', 'line 1, column 8'],
     ['{\n  "a": 1\n  "b": 2\n}', 'line 3, column 3'],
@@ -20,7 +20,7 @@ describe('the place of a syntax error', () => {
     ['[1]]', 'line 1, column 4'],
     ['', 'line 1, column 1'],
   ])('%j is wrong at %s', (text, place) => {
-    expect(placeOfSyntaxError(text)).toBe(place)
+    expect(positionOfSyntaxError(text)).toBe(place)
   })
 
   test('a text has a place exactly if JSON.parse refuses it', () => {
@@ -41,14 +41,14 @@ describe('the place of a syntax error', () => {
         } catch {
           isValid = false
         }
-        expect([changed, placeOfSyntaxError(changed) === undefined]).toEqual([changed, isValid])
+        expect([changed, positionOfSyntaxError(changed) === undefined]).toEqual([changed, isValid])
       }),
       { numRuns: runs(2_000, 200_000) },
     )
   })
 
   test('the end of a very long text is not searched', () => {
-    expect(placeOfSyntaxError(`["${'x'.repeat(5_000_000)}",]`)).toBeUndefined()
-    expect(placeOfSyntaxError(`[${'['.repeat(1_000_000)}`)).toBe('line 1, column 1000002')
+    expect(positionOfSyntaxError(`["${'x'.repeat(5_000_000)}",]`)).toBeUndefined()
+    expect(positionOfSyntaxError(`[${'['.repeat(1_000_000)}`)).toBe('line 1, column 1000002')
   })
 })

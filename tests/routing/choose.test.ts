@@ -269,7 +269,7 @@ describe('conversations', () => {
     })
   })
 
-  test('it leaves where the client names another endpoint, and stays among keys of one place in its order', () => {
+  test('it leaves where the client names another endpoint, and stays among keys of one position in its order', () => {
     const fixture = new Fixture()
     at(fixture, b)
     expect(fixture.chosen([a, b, c], { conversation, preferences: { order: ['c', 'b'] } })).toMatchObject({

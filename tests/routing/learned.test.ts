@@ -301,13 +301,13 @@ describe('retry budget', () => {
 })
 
 describe('conversations', () => {
-  test('a place is known while the prompt is cached, and only the last ones are kept', () => {
+  test('the endpoint of a conversation is known while the prompt is cached, and only the last ones are kept', () => {
     const conversations = new Conversations()
     conversations.remember('one', 'a', 5_000, 0)
-    expect(conversations.placeOf('one', 299_999)).toMatchObject({ id: 'a', tokens: 5_000 })
-    expect(conversations.placeOf('one', 300_000)).toBeUndefined()
+    expect(conversations.cachedPrompt('one', 299_999)).toMatchObject({ id: 'a', tokens: 5_000 })
+    expect(conversations.cachedPrompt('one', 300_000)).toBeUndefined()
     for (let count = 0; count < 20_000; count++) conversations.remember(`c${count}`, 'a', 1, 0)
-    expect([conversations.size, conversations.placeOf('one', 0)]).toEqual([10_000, undefined])
-    expect(conversations.placeOf('c19999', 0)).toBeDefined()
+    expect([conversations.size, conversations.cachedPrompt('one', 0)]).toEqual([10_000, undefined])
+    expect(conversations.cachedPrompt('c19999', 0)).toBeDefined()
   })
 })

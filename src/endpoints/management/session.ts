@@ -60,10 +60,10 @@ export async function beginSession(app: AppContext, inbound: ManagementRequest):
   const { request, clientAddress } = inbound
   const { user, how, writes } = await admitted(app, inbound)
   const times = sessionTimes(isLoopbackHost(hostOf(request)), app.config.console.sessionHours)
-  const place = { address: clientAddress, client: request.headers.get('user-agent') }
+  const client = { address: clientAddress, client: request.headers.get('user-agent') }
   const { sessions, changes } = app.people
-  const { session, text } = sessions.make(user, place, times)
-  const actor = { id: user.id, name: user.name, address: place.address }
+  const { session, text } = sessions.make(user, client, times)
+  const actor = { id: user.id, name: user.name, address: client.address }
   const entry = { action: 'session.begin', target: user.id, after: { how, session: session.id } }
   await allOf(app.store.together(() => [...writes(), sessions.begin(session), changes.add(actor, entry)]))
   const { id, name, email } = user

@@ -11,17 +11,17 @@ export type Choosable<Endpoint> = {
   weight: number
   /** 0 for the requested model, then one for each fallback model: conversations do not stay at a fallback. */
   group: number
-  /** The place in the client's order, behind which all others are. */
+  /** The position in the client's order, behind which all others are. */
   named: number
-  /** Among those of one place there, a lower one precedes others, whatever the strategy. */
+  /** Among those of one position there, a lower one precedes others, whatever the strategy. */
   priority: number
   /** In the order of the file; the same for all keys of one endpoint. */
-  place: number
+  position: number
   price: TokenPrice | undefined
   unavailable: Unavailable | undefined
   /** Lower is better. */
   score: number
-  /** The factor by which it looks dearer than it is, because it is slow now. */
+  /** The factor by which its cost is raised, because it is slow now. */
   slowness: number
   reason: string
 }
@@ -39,7 +39,7 @@ export type Chosen<Endpoint> = {
   /** Set where no endpoint is available: the one that recovers first is the only candidate, from then on. */
   panicUntil: number | undefined
   missedCacheTokens: number
-  /** The place of the conversation before. */
+  /** Where the conversation was sent before. */
   cached: RequestSize['cached']
 }
 
@@ -52,7 +52,7 @@ const LOWEST_SUCCESS = 0.05
 /**
  * The order in which endpoints are tried. Endpoints that are not available are left out, or the one that recovers first
  * is the only candidate. Others come in the client's order, then by priority, then by the strategy; among near-equals
- * the first is drawn by weight. A conversation stays where its prompt is cached as long as that is the cheaper place.
+ * the first is drawn by weight. A conversation stays where its prompt is cached as long as that is cheaper.
  */
 export function choose<Endpoint>(
   all: readonly Choosable<Endpoint>[],
@@ -128,14 +128,14 @@ function score<Endpoint>(
 
 /** Lower is better; infinite where it is not known. */
 function measureOf<Endpoint>(
-  { place, state, weight, price, slowness }: Choosable<Endpoint>,
+  { position, state, weight, price, slowness }: Choosable<Endpoint>,
   strategy: Strategy,
   size: RequestSize,
   now: number,
 ): number {
   switch (strategy) {
     case 'order':
-      return place
+      return position
     case 'weights':
       return 0
     case 'least-busy':

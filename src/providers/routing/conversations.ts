@@ -4,25 +4,26 @@ const CACHED_MS = 300_000
 /** Conversations that are remembered; the one that was used longest ago is forgotten first. */
 const MOST = 10_000
 
-type Place = { id: string; tokens: number; at: number }
+/** `id`: of the endpoint. */
+type CachedPrompt = { id: string; tokens: number; at: number }
 
 /** The endpoint to which each conversation was sent last, and the tokens that are probably in its cache. */
 export class Conversations {
-  readonly #places = new Map<string, Place>()
+  readonly #prompts = new Map<string, CachedPrompt>()
 
   get size(): number {
-    return this.#places.size
+    return this.#prompts.size
   }
 
   /** Undefined where nothing is in a cache any more. */
-  placeOf(conversation: string, now: number): Place | undefined {
-    const place = this.#places.get(conversation)
-    return place !== undefined && now - place.at < CACHED_MS ? place : undefined
+  cachedPrompt(conversation: string, now: number): CachedPrompt | undefined {
+    const prompt = this.#prompts.get(conversation)
+    return prompt !== undefined && now - prompt.at < CACHED_MS ? prompt : undefined
   }
 
   remember(conversation: string, id: string, tokens: number, now: number): void {
-    this.#places.delete(conversation)
-    this.#places.set(conversation, { id, tokens, at: now })
-    if (this.#places.size > MOST) this.#places.delete(this.#places.keys().next().value!)
+    this.#prompts.delete(conversation)
+    this.#prompts.set(conversation, { id, tokens, at: now })
+    if (this.#prompts.size > MOST) this.#prompts.delete(this.#prompts.keys().next().value!)
   }
 }

@@ -70,8 +70,8 @@ export class Router {
     const now = this.now()
     const { order, allowFallbacks } = request.preferences
     const cached =
-      request.conversation === undefined ? undefined : this.#conversations.placeOf(request.conversation, now)
-    let place = -1
+      request.conversation === undefined ? undefined : this.#conversations.cachedPrompt(request.conversation, now)
+    let position = -1
     let group = 0
     let before: Endpoint | undefined
     const all: Choosable<Endpoint>[] = []
@@ -79,7 +79,7 @@ export class Router {
       const { routing } = endpoint
       // Endpoints of one model, and keys of one endpoint, come one after the other.
       if (endpoint.fallback !== before?.fallback && (before !== undefined || endpoint.fallback !== undefined)) group++
-      if (endpoint.target !== before?.target) place++
+      if (endpoint.target !== before?.target) position++
       before = endpoint
       const state = this.stateOf(endpoint)
       all.push({
@@ -87,9 +87,9 @@ export class Router {
         state,
         weight: routing.weight,
         group,
-        named: placeIn(order, endpoint),
+        named: positionIn(order, endpoint),
         priority: routing.priority,
-        place,
+        position,
         price: this.#priceOf(endpoint),
         unavailable: state.unavailable(routing.limits, now, request.promptTokens),
         score: 0,
@@ -186,9 +186,9 @@ export class Router {
 
 type SavedStates = { savedAt: number; states: SavedState[] }
 
-const placeIn = (order: readonly string[] = [], { provider, name }: Endpoint): number => {
-  const place = order.findIndex((one) => one === provider.id || one === name)
-  return place < 0 ? order.length : place
+const positionIn = (order: readonly string[] = [], { provider, name }: Endpoint): number => {
+  const position = order.findIndex((one) => one === provider.id || one === name)
+  return position < 0 ? order.length : position
 }
 
 /** A request on its way to an endpoint, until its answer ends. */
