@@ -277,7 +277,7 @@ async function open(config: Config, catalogue: Catalogue, store: Store, clock: C
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
     now,
-    room: keptQuota,
+    limits: keptQuota,
   })
   const memory = new MemoryBudget(config.limits.memoryBytes)
   const issuedIds = new IssuedIds(store, now)

@@ -13,7 +13,7 @@ import type {
   StoredOutput,
 } from '../store/store.ts'
 import { FolderBlobs } from './blobs.ts'
-import { UploadQuota, type UploadRoom } from './quota.ts'
+import { UploadQuota, type UploadLimits } from './quota.ts'
 import { createdAtOf, Upload } from './upload.ts'
 
 type FilesOptions = {
@@ -29,14 +29,14 @@ type FilesOptions = {
   maxFiles?: number
   /** The lifetime of outputs. */
   outputKeepMs: number
-  room?: UploadRoom
+  limits?: UploadLimits
   now?: () => number
 }
 
 /** Files per account: each upload counts them. */
 const MAX_FILES = 20_000
 
-const ANY_ROOM: UploadRoom = {
+const NO_LIMITS: UploadLimits = {
   checkUpload: () => Promise.resolve(),
   checkChunk: () => {},
   limitOf: () => Promise.resolve(Infinity),
@@ -56,7 +56,7 @@ export class Files {
   readonly #blobs: BlobStore
   #outputKeepMs: number
   readonly #quota: UploadQuota
-  readonly #room: UploadRoom
+  readonly #limits: UploadLimits
   readonly #now: () => number
   /** Names of blobs whose row is being written. */
   readonly #pendingRows = new Set<string>()
@@ -66,18 +66,18 @@ export class Files {
   #stopped = false
 
   private constructor(
-    { store, isShared = false, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, room = ANY_ROOM, now }: FilesOptions,
+    { store, isShared = false, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, limits = NO_LIMITS, now }: FilesOptions,
     blobs: BlobStore,
   ) {
     this.#store = store
     this.#isShared = isShared
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
-    this.#room = room
+    this.#limits = limits
     this.#now = now ?? Date.now
     this.#quota = new UploadQuota(
       { bytes: quotaBytes, files: maxFiles },
-      (accountId) => room.limitOf(accountId),
+      (accountId) => limits.limitOf(accountId),
       (accountId) => store.usage(accountId),
       () => this.purge(),
     )
@@ -122,22 +122,22 @@ export class Files {
 
   /**
    * Begins an upload. `declaredBytes`: the size that the client announced, if it did. Throws GatewayError
-   * quota_exceeded if the quota has no room for it, either here or in the methods of the upload.
+   * quota_exceeded if the quota does not suffice for it, either here or in the methods of the upload.
    */
   async upload(accountId: string, declaredBytes = 0): Promise<Upload> {
-    await this.#room.checkUpload(declaredBytes)
+    await this.#limits.checkUpload(declaredBytes)
     const reservation = await this.#quota.reserve(accountId, declaredBytes)
     try {
       const blob = await this.#blobs.create()
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
         this.#keep(blob, async () => {
-          await this.#room.checkUpload(file.bytes)
+          await this.#limits.checkUpload(file.bytes)
           // Other things may have been kept for the account since the upload began.
           const max = await this.#quota.maxOf(accountId)
           const added = await this.#store.add({ ...file, blob: blob.name }, max)
           if (!added) throw await this.#quota.exceeded(accountId, max)
         })
-      return new Upload({ accountId, blob, reservation, room: this.#room, add, now: this.#now })
+      return new Upload({ accountId, blob, reservation, limits: this.#limits, add, now: this.#now })
     } catch (error) {
       reservation.release(false)
       throw error

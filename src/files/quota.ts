@@ -7,8 +7,8 @@ import type { FileUsage } from '../store/store.ts'
  */
 type ActiveUsage = { stored: number; uploading: number; uploads: number; max: FileUsage }
 
-/** Room for files. The checks throw a GatewayError where so many bytes more cannot be kept for any account. */
-export type UploadRoom = {
+/** Limits on uploads beside the file quota. The checks throw a GatewayError where so many bytes more cannot be kept. */
+export type UploadLimits = {
   checkUpload(bytes: number): Promise<void>
   checkChunk(bytes: number): void
   /** The most bytes of files that may be kept for this account; Infinity where only its file quota counts. */
@@ -28,7 +28,7 @@ export type UploadReservation = { add(bytes: number): Promise<void>; release(kep
 export class UploadQuota {
   /** Another one holds for uploads that begin later. */
   max: FileUsage
-  readonly #limitOf: UploadRoom['limitOf']
+  readonly #limitOf: UploadLimits['limitOf']
   readonly #storedUsage: (accountId: string) => Promise<FileUsage>
   readonly #removeExpired: () => Promise<void>
   readonly #active = new Map<string, ActiveUsage>()
@@ -36,7 +36,7 @@ export class UploadQuota {
   /** `removeExpired`: frees what the stored usage includes of expired files. */
   constructor(
     max: FileUsage,
-    limitOf: UploadRoom['limitOf'],
+    limitOf: UploadLimits['limitOf'],
     storedUsage: (accountId: string) => Promise<FileUsage>,
     removeExpired: () => Promise<void>,
   ) {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { BlobWriter, StoredFile } from '../store/store.ts'
-import type { UploadReservation, UploadRoom } from './quota.ts'
+import type { UploadReservation, UploadLimits } from './quota.ts'
 
 /** Details of an upload that are known when all of it has arrived. `expiresAfterMs`: absent, it never expires. */
 export type FileDetails = {
@@ -15,7 +15,7 @@ type UploadOptions = {
   accountId: string
   blob: BlobWriter
   reservation: UploadReservation
-  room: Pick<UploadRoom, 'checkChunk'>
+  limits: Pick<UploadLimits, 'checkChunk'>
   /** Makes the blob and its row durable. */
   add: (file: Omit<StoredFile, 'blob'>) => Promise<void>
   now: () => number
@@ -38,7 +38,7 @@ export class Upload {
 
   /** Throws GatewayError quota_exceeded or store_unavailable. */
   async write(chunk: Uint8Array): Promise<void> {
-    this.#options.room.checkChunk(chunk.length)
+    this.#options.limits.checkChunk(chunk.length)
     await this.#options.reservation.add(chunk.length)
     this.#bytes += chunk.length
     this.#hash.update(chunk)

@@ -128,17 +128,17 @@ export class Concurrency {
     return limit === Infinity || this.#isFull ? 0 : limit
   }
 
-  /** True where requests to an endpoint pass through `room`. */
+  /** True where requests to an endpoint pass through `enterEndpoint`. */
   isLimited({ routing: { limits } }: Endpoint): boolean {
     return limits.concurrency !== undefined || (this.#shared !== undefined && hasRateLimits(limits))
   }
 
   /**
-   * Undefined where an endpoint has room for a request; otherwise resolves when it has. One that is not the last may
+   * Undefined where an endpoint admits a request at once; otherwise resolves when it does. One that is not the last may
    * resolve to undefined: another shall be tried.
    */
-  room(routed: EnteringRequest, isLast: boolean): Promise<Entry | undefined> | Entry | undefined {
-    if (this.#shared !== undefined) return this.#enterEndpoint(this.#shared, routed, isLast)
+  enterEndpoint(routed: EnteringRequest, isLast: boolean): Promise<Entry | undefined> | Entry | undefined {
+    if (this.#shared !== undefined) return this.#enterSharedEndpoint(this.#shared, routed, isLast)
     const { endpoint, accountId, signal } = routed
     const limit = endpoint.routing.limits.concurrency
     if (limit === undefined) return undefined
@@ -148,14 +148,17 @@ export class Concurrency {
     return this.#waitFor(endpoint, id, entrance ?? { queue: new FairQueue(), limit, admitted: 0 }, accountId, signal)
   }
 
-  /** The same at once, for a hedge: false where an endpoint has no room. */
-  roomNow({ endpoint, promptTokens }: Pick<EnteringRequest, 'endpoint' | 'promptTokens'>): Entry | undefined | false {
+  /** The same at once, for a hedge: false where an endpoint would have it wait. */
+  enterEndpointNow({
+    endpoint,
+    promptTokens,
+  }: Pick<EnteringRequest, 'endpoint' | 'promptTokens'>): Entry | undefined | false {
     if (this.#shared === undefined || !this.isLimited(endpoint)) return undefined
     const { id } = this.#modules.router.stateOf(endpoint)
     return this.#shared.enterNow({ id, endpoint, promptTokens }) ?? false
   }
 
-  #enterEndpoint(
+  #enterSharedEndpoint(
     shared: SharedEndpoints,
     { endpoint, accountId, signal, promptTokens }: EnteringRequest,
     isLast: boolean,
@@ -223,7 +226,7 @@ export class Concurrency {
     }
   }
 
-  /** Counts one more, if there is room for it. */
+  /** Counts one more, if the limit allows it. */
   #count(accountId: string): boolean {
     const own = this.#accounts.get(accountId) ?? 0
     const limit = this.#limitOf(accountId)

@@ -1,7 +1,7 @@
 import { FREE_TIER } from '../accounts/plans.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
-import type { UploadRoom } from '../files/quota.ts'
+import type { UploadLimits } from '../files/quota.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { isFree, type Price } from '../ledger/prices.ts'
 import type { DiskSpace } from '../store/disk-space.ts'
@@ -25,10 +25,10 @@ const ADVICE: Record<Kind, string> = {
   outputs: 'Wait until their URLs expire (files.outputKeep), or ask for the data instead of a URL.',
 }
 
-/** Refuses requests for which there is no room to keep what they ask to keep. */
-export class KeptQuota implements UploadRoom {
+/** Refuses requests whose results would exceed the quotas of what is kept. */
+export class KeptQuota implements UploadLimits {
   readonly #modules: Modules
-  /** Room held for requests in flight, by kind and account. */
+  /** Totals held for requests in flight, by kind and account. */
   readonly #held = new Map<string, KeptTotal>()
   #heldBytes = 0
 
@@ -37,7 +37,7 @@ export class KeptQuota implements UploadRoom {
   }
 
   /**
-   * Holds room for one thing, to be released when it is stored or will not be: gives the function that does so. A
+   * Holds the quota of one thing, to be released when it is stored or will not be: gives the function that does so. A
    * response is as long as it is, so it may exceed the quota, and the next request is refused. Throws quota_exceeded,
    * or store_unavailable where the quota of all accounts is used up or the disk is short. The account must be loaded.
    */

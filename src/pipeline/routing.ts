@@ -105,11 +105,11 @@ export function routeOf(
   if (endpoints.some((endpoint) => app.concurrency.isLimited(endpoint))) {
     const { promptTokens } = plan
     const { accountId } = inbound.identity
-    plan.room = (endpoint, isLast) => {
-      const entering = app.concurrency.room({ endpoint, accountId, signal, promptTokens }, isLast)
+    plan.enter = (endpoint, isLast) => {
+      const entering = app.concurrency.enterEndpoint({ endpoint, accountId, signal, promptTokens }, isLast)
       return entering instanceof Promise ? entering.then((entry) => authorized(app, inbound, open, entry)) : entering
     }
-    plan.roomNow = (endpoint) => app.concurrency.roomNow({ endpoint, promptTokens })
+    plan.enterNow = (endpoint) => app.concurrency.enterEndpointNow({ endpoint, promptTokens })
   }
   if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!.routing.limits))
     return { plan, decision: undefined, conversation: undefined }

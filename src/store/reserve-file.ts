@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 
 const CHUNK_BYTES = 256 * 1024
 
-/** A file whose only purpose is its size: emptied, it makes room on a full disk. */
+/** A file whose only purpose is its size: emptied, it frees space on a full disk. */
 export class ReserveFile {
   readonly #path: string
   #size: number

@@ -30,7 +30,7 @@ export class ByteWriter {
     this.length += bytes.length
   }
 
-  /** Makes room for so many more bytes. */
+  /** Grows the memory for so many more bytes. */
   protected reserve(bytes: number): void {
     const needed = this.length + bytes
     if (needed <= this.data.length) return

@@ -9,7 +9,7 @@ import { rowWriter } from './requests.ts'
 import type { ManagementRequest } from './route.ts'
 
 const SUBSCRIBERS_MAX = 20
-/** One caller leaves room for others. */
+/** One caller leaves subscriptions for others. */
 const SUBSCRIBERS_OF_ONE = 10
 /** Rows that one subscriber gets in a second. */
 const ROWS_A_SECOND = 50

@@ -164,7 +164,7 @@ export class Predictor {
     const { accountId } = inbound.identity
     const queue = this.#queue(accountId)
     const releaseSlot = queue.reserve()
-    let releaseRoom: (() => void) | undefined
+    let releaseQuota: (() => void) | undefined
     let releasePlace: (() => Promise<void>) | undefined
     try {
       releasePlace = await this.#remote?.takePlace(accountId, inbound.id)
@@ -172,7 +172,7 @@ export class Predictor {
       const open = await this.#admit(inbound, requested.model, work, async (price) => {
         const { bodyBytes } = requested
         const keeping = { kind: 'predictions', accountId, bytes: bodyBytes, price } as const
-        releaseRoom = await this.#app.keptQuota.hold(keeping)
+        releaseQuota = await this.#app.keptQuota.hold(keeping)
       })
       // A queued prediction is not a request in flight; the queue limits how many of an account run at a time.
       this.#app.abuseDetection.end(accountId)
@@ -184,7 +184,7 @@ export class Predictor {
       await releasePlace?.()
       throw error
     } finally {
-      releaseRoom?.()
+      releaseQuota?.()
       releaseSlot()
     }
   }
@@ -216,13 +216,13 @@ export class Predictor {
     inbound: AuthenticatedRequest,
     model: string,
     work: Work,
-    holdRoom: (price: Price | undefined) => Promise<void>,
+    holdQuota: (price: Price | undefined) => Promise<void>,
   ): Promise<OpenGeneration> {
     const { id, identity } = inbound
     const { accountId } = identity
     try {
       await this.#app.ledger.funds.loadAccount(accountId)
-      await holdRoom(this.#app.prices.of(model, work.endpoints))
+      await holdQuota(this.#app.prices.of(model, work.endpoints))
       const terms = {
         api: API,
         model,

@@ -40,7 +40,7 @@ export class ResponseStore implements GenerationHooks {
   #begun: Promise<boolean> | undefined
   /** Bytes of the request as its client sent it; undefined where its response is not to be stored. */
   #bytesToKeep: number | undefined
-  #releaseRoom: (() => void) | undefined
+  #releaseQuota: (() => void) | undefined
 
   constructor(app: AppContext, { identity }: AuthenticatedRequest) {
     this.#app = app
@@ -83,17 +83,17 @@ export class ResponseStore implements GenerationHooks {
   }
 
   beforeReserve(model: string, endpoints: readonly Endpoint[]): Promise<void> | undefined {
-    return this.#bytesToKeep === undefined ? undefined : this.#holdRoom(model, endpoints, this.#bytesToKeep)
+    return this.#bytesToKeep === undefined ? undefined : this.#holdQuota(model, endpoints, this.#bytesToKeep)
   }
 
-  async #holdRoom(model: string, endpoints: readonly Endpoint[], bytes: number): Promise<void> {
+  async #holdQuota(model: string, endpoints: readonly Endpoint[], bytes: number): Promise<void> {
     const { keptQuota, prices } = this.#app
     const price = prices.of(model, endpoints)
-    this.#releaseRoom = await keptQuota.hold({ kind: 'responses', accountId: this.#accountId, bytes, price })
+    this.#releaseQuota = await keptQuota.hold({ kind: 'responses', accountId: this.#accountId, bytes, price })
   }
 
   onRefused(): void {
-    this.#releaseRoom?.()
+    this.#releaseQuota?.()
   }
 
   onReserve(open: OpenGeneration): void {
@@ -153,7 +153,7 @@ export class ResponseStore implements GenerationHooks {
   }
 
   saved(): Promise<void> | undefined {
-    const release = this.#releaseRoom
+    const release = this.#releaseQuota
     if (release !== undefined) {
       if (this.#saving === undefined) release()
       else this.#saving.then(release, release)

@@ -15,7 +15,7 @@ import type { Router, Sending } from './router.ts'
 import type { Verdict } from './endpoint-state.ts'
 
 /**
- * A request that an endpoint has room for. `sent`, `end`: to be called when it was sent, and when it has ended;
+ * A request that an endpoint has admitted. `sent`, `end`: to be called when it was sent, and when it has ended;
  * `answered`: before that, with the tokens of its answer. `abandon`: in place of them all, where it is not sent.
  */
 export type Entry = { sent?(): void; answered?(tokens: number): void; end?(): void; abandon?(): void }
@@ -32,9 +32,9 @@ export type AttemptPlan = {
    * A wait for the limits of an endpoint; undefined where none is needed. For one that is not the last it may resolve
    * to undefined: the next one is tried.
    */
-  room?(endpoint: Endpoint, isLast: boolean): Promise<Entry | undefined> | Entry | undefined
-  /** The same for a hedge, which does not wait; false where there is no room. */
-  roomNow?(endpoint: Endpoint): Entry | undefined | false
+  enter?(endpoint: Endpoint, isLast: boolean): Promise<Entry | undefined> | Entry | undefined
+  /** The same for a hedge, which does not wait; false where it would have to. */
+  enterNow?(endpoint: Endpoint): Entry | undefined | false
   promptTokens: number
   timeouts: Timeouts
   signal: CallSignal
@@ -103,7 +103,7 @@ export class Attempts {
   async tryNext(): Promise<Served | undefined> {
     for (;;) {
       const endpoint = this.#take()
-      const waiting = this.#plan.room?.(endpoint, this.#left.length === 0)
+      const waiting = this.#plan.enter?.(endpoint, this.#left.length === 0)
       const entry = waiting instanceof Promise ? await waiting : waiting
       if (entry === undefined && waiting !== undefined) continue
       try {
@@ -319,7 +319,7 @@ export class Attempts {
   #callOther(signal: CallSignal): Promise<HedgedCall> | undefined {
     if (!this.hasOthers || !this.#takeRetry()) return undefined
     const endpoint = this.#take()
-    const entry = this.#plan.roomNow?.(endpoint)
+    const entry = this.#plan.enterNow?.(endpoint)
     return entry === false ? undefined : this.#call(endpoint, signal, entry)
   }
 

@@ -74,15 +74,15 @@ export class Connection {
   #locked: { since: number; isReported: boolean } | undefined
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
-  readonly #makeRoom: () => boolean
+  readonly #freeSpace: () => boolean
 
   /**
-   * `durability`: the failure that what generations leave survives. `makeRoom` makes room on a full disk, or returns
+   * `durability`: the failure that what generations leave survives. `freeSpace` frees space on a full disk, or returns
    * false. Fails like `openDatabase`.
    */
-  constructor(file: string, durability: Durability, usedBefore: string, makeRoom: () => boolean) {
+  constructor(file: string, durability: Durability, usedBefore: string, freeSpace: () => boolean) {
     this.#durability = durability
-    this.#makeRoom = makeRoom
+    this.#freeSpace = freeSpace
     this.#database = openDatabase(file, usedBefore)
     this.#file = file
     this.#log = `${file}-wal`
@@ -311,7 +311,7 @@ export class Connection {
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
     const startedAt = performance.now()
-    withRoom(() => this.#write(batch), this.#makeRoom)
+    withSpace(() => this.#write(batch), this.#freeSpace)
     this.timings.transactions.observe((performance.now() - startedAt) / 1000)
     for (const { afterCommit } of this.#hooks) afterCommit?.()
     for (const { committed } of batch) committed?.()
@@ -351,12 +351,12 @@ function read<T>(query: () => T): T {
   }
 }
 
-/** The result of `run`; where the disk is full and room can be made on it, that of a second try. */
-export function withRoom<T>(run: () => T, makeRoom: () => boolean): T {
+/** The result of `run`; where the disk is full and space can be freed on it, that of a second try. */
+export function withSpace<T>(run: () => T, freeSpace: () => boolean): T {
   try {
     return run()
   } catch (error) {
-    if (!isFull(error) || !makeRoom()) throw error
+    if (!isFull(error) || !freeSpace()) throw error
     return run()
   }
 }

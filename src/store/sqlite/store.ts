@@ -6,7 +6,7 @@ import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
 import { BodyTables } from './body-tables.ts'
 import { ChangeTable } from './change-table.ts'
-import { Connection, withRoom } from './connection.ts'
+import { Connection, withSpace } from './connection.ts'
 import { isCorrupt } from './errors.ts'
 import { FileTables } from './file-tables.ts'
 import { IssuedIdTable } from './issued-id-table.ts'
@@ -81,10 +81,10 @@ export class SqliteStore implements Store {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       this.space = new DiskSpace({ folder, reserve, freeInDatabase: () => this.#connection.freeBytes() })
-      const makeRoom = (): boolean => this.space.giveBack()
+      const freeSpace = (): boolean => this.space.giveBack()
       const [database, pepper] = [join(folder, DATABASE), join(folder, PEPPER_FILE)]
-      this.#lock = exclusive ? withRoom(() => lockFolder(folder), makeRoom) : undefined
-      this.#connection = withRoom(() => new Connection(database, durability, pepper, makeRoom), makeRoom)
+      this.#lock = exclusive ? withSpace(() => lockFolder(folder), freeSpace) : undefined
+      this.#connection = withSpace(() => new Connection(database, durability, pepper, freeSpace), freeSpace)
       this.people = new PeopleTables(this.#connection)
       this.tries = new TryTable(this.#connection)
       this.changes = new ChangeTable(this.#connection)
