@@ -12,12 +12,12 @@ export type Step = {
 
 type Props = { steps: readonly Step[]; firstTokenMs: number | null; totalMs: number }
 
-/** Tries of endpoints in time, with the first token. The texts say the same as the bars. */
+/** Attempts in time, with the first token. The texts say the same as the bars. */
 export function Waterfall({ steps, firstTokenMs, totalMs }: Props) {
   const whole = Math.max(1, totalMs, ...steps.map(({ endMs }) => endMs))
   const share = (ms: number): string => `${Math.min(100, (Math.max(0, ms) / whole) * 100)}%`
   return (
-    <div className="waterfall" role="list" aria-label="Tries">
+    <div className="waterfall" role="list" aria-label="Attempts">
       {steps.map(({ label, detail, startMs, endMs, tone, note }, index) => (
         <div key={index} className="waterfall-step" role="listitem">
           <span className="waterfall-name">

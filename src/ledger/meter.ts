@@ -48,7 +48,7 @@ export class Meter {
   /** Losses of the translation between client and provider; more come while the response is written. */
   losses: readonly Loss[] = []
   /** Attempts at providers, the latest last. */
-  readonly tries: AttemptRecord[] = []
+  readonly attempts: AttemptRecord[] = []
   /** Why no endpoint was asked: all are over their limits, for example. */
   unasked: Pick<AttemptRecord, 'error' | 'message'> | undefined
   finish: { reason: FinishReason; raw: string } | undefined
@@ -103,7 +103,7 @@ export class Meter {
     meter.losses = losses ?? []
     meter.service = service
     meter.imageModel = imageModel
-    meter.tries.push(...tries)
+    meter.attempts.push(...tries)
     meter.#startedAt -= ageMs
     return meter
   }
@@ -275,9 +275,9 @@ export class Meter {
   }
 
   get #attemptedAt(): number {
-    const { startedMs } = this.tries.at(-1) ?? {}
+    const { startedMs } = this.attempts.at(-1) ?? {}
     return startedMs === undefined
-      ? this.tries.slice(0, -1).reduce((at, { milliseconds }) => at + milliseconds, this.#startedAt)
+      ? this.attempts.slice(0, -1).reduce((at, { milliseconds }) => at + milliseconds, this.#startedAt)
       : this.#startedAt + startedMs
   }
 
@@ -348,7 +348,7 @@ export class Meter {
   get charge(): ChargePolicy {
     if (this.#chargeWaived) return 'nothing'
     const phase = this.#firstEventAt === undefined ? 'before' : 'after'
-    const wasSent = phase === 'after' || this.tries.some(({ sent }) => sent === true)
+    const wasSent = phase === 'after' || this.attempts.some(({ sent }) => sent === true)
     const charge = OUTCOMES[this.outcome!][phase]
     return charge === 'generated' && !wasSent ? 'nothing' : charge
   }

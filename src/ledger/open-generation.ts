@@ -97,7 +97,7 @@ type State = {
   heard: ReceivedText
   times: Meter['times']
   served?: Meter['served']
-  tries: Meter['tries']
+  tries: Meter['attempts']
   losses?: Meter['losses']
   service?: Meter['service']
   imageModel?: Meter['imageModel']
@@ -105,7 +105,7 @@ type State = {
 
 /** The `State` of a generation, as JSON. */
 export function serializeOpen({ request, hold, meter, deferred, background }: OpenGeneration): string {
-  const { usage, received, times, served, tries, losses, service, imageModel } = meter
+  const { usage, received, times, served, attempts, losses, service, imageModel } = meter
   return JSON.stringify(
     {
       ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined, models: undefined },
@@ -116,7 +116,7 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
       heard: received,
       times,
       served,
-      tries,
+      tries: attempts,
       losses: losses.length === 0 ? undefined : losses,
       service,
       imageModel,
@@ -171,14 +171,14 @@ function advanced(state: State, progress: Progress | undefined): State {
 /** The part of an open generation that is shown. */
 export type OpenView = {
   request: ReservationRequest
-  meter: Pick<Meter, 'served' | 'tries' | 'losses' | 'usage' | 'times' | 'begunMs'>
+  meter: Pick<Meter, 'served' | 'attempts' | 'losses' | 'usage' | 'times' | 'begunMs'>
 }
 
 /** The view of a generation that another process has open, from its `State`. */
 export function viewOfState(state: string): OpenView {
-  const { ask, served, tries, losses = [], usage, times, heard } = JSON.parse(state) as State
+  const { ask, served, tries: attempts, losses = [], usage, times, heard } = JSON.parse(state) as State
   const begunMs = heard.begun ? times.duration : undefined
-  return { request: { ...ask, price: undefined }, meter: { served, tries, losses, usage, times, begunMs } }
+  return { request: { ...ask, price: undefined }, meter: { served, attempts, losses, usage, times, begunMs } }
 }
 
 /**

@@ -33,7 +33,7 @@ export class OutputSpeeds {
 
   /** Measures a response with reported usage. */
   measure({ request, meter }: OpenGeneration): void {
-    const key = keyOf(request.model, meter.tries.at(-1)?.provider)
+    const key = keyOf(request.model, meter.attempts.at(-1)?.provider)
     let speeds = this.#models.get(key)
     if (speeds === undefined)
       this.#models.set(key, (speeds = { whole: { tokens: 0, ms: 0 }, hidden: { tokens: 0, ms: 0 } }))
@@ -46,13 +46,13 @@ export class OutputSpeeds {
 
   /** Tokens of reasoning that a stream may have generated without showing them, assumed where nothing was measured. */
   possible({ request, meter }: OpenGeneration): number {
-    const { hidden } = this.#models.get(keyOf(request.model, meter.tries.at(-1)?.provider)) ?? UNMEASURED
+    const { hidden } = this.#models.get(keyOf(request.model, meter.attempts.at(-1)?.provider)) ?? UNMEASURED
     return Math.round((speedOf(hidden) ?? ASSUMED_SPEED) * meter.unseenMs)
   }
 
   /** Tokens that a model has generated until its client left without anything received of them. */
   unseen({ request, meter }: OpenGeneration): number {
-    const { whole, hidden } = this.#models.get(keyOf(request.model, meter.tries.at(-1)?.provider)) ?? UNMEASURED
+    const { whole, hidden } = this.#models.get(keyOf(request.model, meter.attempts.at(-1)?.provider)) ?? UNMEASURED
     const speed = request.streamed
       ? (speedOf(hidden) ?? (meter.showsReasoning ? ASSUMED_SPEED : 0))
       : (speedOf(whole) ?? speedOf(hidden) ?? ASSUMED_SPEED)

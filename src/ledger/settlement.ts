@@ -119,15 +119,15 @@ export class Settlement {
  * The attempts for the record; null for a single good one, of the model that its name says. One without a provider says
  * why none was asked.
  */
-function attemptsOf({ tries, unasked }: Pick<Meter, 'tries' | 'unasked'>, requested: string): string | null {
+function attemptsOf({ attempts, unasked }: Pick<Meter, 'attempts' | 'unasked'>, requested: string): string | null {
   const isShown =
-    tries.length > 1 ||
-    tries.some(
+    attempts.length > 1 ||
+    attempts.some(
       ({ provider, model, error, credential, missedCacheTokens }) =>
         (error ?? credential ?? missedCacheTokens) !== undefined ||
         (model !== undefined && (modelNamed(requested, provider) ?? model) !== model),
     )
-  const shown = isShown ? tries : unasked && [{ ...unasked, milliseconds: 0 }]
+  const shown = isShown ? attempts : unasked && [{ ...unasked, milliseconds: 0 }]
   return shown === undefined ? null : JSON.stringify(shown, RECORDED_ATTEMPT as unknown as string[])
 }
 
@@ -139,7 +139,7 @@ function recordOf(
   flows: bigint,
 ): GenerationRecord {
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, discount } = request
-  const { tries, recordedFinish, served, times, losses } = meter
+  const { attempts, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
   return {
     id,
@@ -158,11 +158,11 @@ function recordOf(
     bill,
     flows,
     ...times,
-    provider: served?.provider ?? tries.at(-1)?.provider ?? null,
+    provider: served?.provider ?? attempts.at(-1)?.provider ?? null,
     client: request.client ?? null,
     finish: recordedFinish ?? outcome,
     ending: outcome,
-    retries: Math.max(0, tries.length - 1),
+    retries: Math.max(0, attempts.length - 1),
     attempts: attemptsOf(meter, model),
     translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),

@@ -51,7 +51,7 @@ export async function closeStream(
 export function failAttempt({ sending, inFlight, open }: ClosableGeneration, error: GatewayError): void {
   if (sending === undefined || inFlight.aborted || inFlight.left || inFlight.reason !== undefined) return
   if (open.isCancelled === true) return
-  const record = open.meter.tries.at(-1)!
+  const record = open.meter.attempts.at(-1)!
   record.milliseconds = Math.round(sending.ageMs)
   recordFailure(record, error)
 }

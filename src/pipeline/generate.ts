@@ -69,7 +69,7 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
       if (response !== undefined) return response
     }
   } catch (error) {
-    if (open.meter.tries.length === 0) failUnasked(generation, errorOfAttempt(error))
+    if (open.meter.attempts.length === 0) failUnasked(generation, errorOfAttempt(error))
     else if (isUpstreamFailure(error)) failAttempt(generation, error)
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
@@ -99,7 +99,7 @@ function serve(
   if (conversation !== undefined) app.router.remember(conversation, endpoint, plan.promptTokens)
   const cached = decision?.cached
   if (cached !== undefined && cached.id !== app.router.stateOf(endpoint).id)
-    open.meter.tries.at(-1)!.missedCacheTokens = cached.tokens
+    open.meter.attempts.at(-1)!.missedCacheTokens = cached.tokens
 }
 
 /** Reports whether a provider failed after the head of its response. */
@@ -172,15 +172,15 @@ async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: Ge
  */
 function refuse({ app, inbound, inFlight, chosen, open }: Generation, error: unknown): Response {
   if (inFlight.reason !== undefined) throw inFlight.reason
-  const { tries } = open.meter
+  const { attempts } = open.meter
   const refusal = error instanceof UpstreamRefusal ? error : undefined
   const headers: Record<string, string> = {}
-  const provider = refusal?.provider ?? tries.at(-1)?.provider
+  const provider = refusal?.provider ?? attempts.at(-1)?.provider
   if (provider !== undefined) {
     headers['x-sluice-provider'] = provider
-    headers['x-sluice-attempts'] = String(refusal?.attempts ?? tries.length)
+    headers['x-sluice-attempts'] = String(refusal?.attempts ?? attempts.length)
   }
-  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, tries, app.router.now())
+  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, attempts, app.router.now())
   Object.assign(inbound.errorHeaders, headers)
   if (refusal === undefined) throw error
   const native = refusal.response?.native

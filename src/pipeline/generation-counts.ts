@@ -76,7 +76,7 @@ export class GenerationCounts {
       counts.inputTokens.observe(promptTokens(usage))
       counts.outputTokens.observe(completionTokens(usage))
     }
-    for (const { provider, error } of meter.tries) {
+    for (const { provider, error } of meter.attempts) {
       const tried = provider === counts.provider ? counts : this.#of(record.model, provider, isServed)
       increment(tried.attempts, error ?? 'served')
     }
@@ -95,5 +95,5 @@ export class GenerationCounts {
   }
 }
 
-const failureOf = ({ tries, unasked }: OpenGeneration['meter']): string =>
-  tries.findLast(({ error }) => error !== undefined)?.error ?? unasked?.error ?? NONE
+const failureOf = ({ attempts, unasked }: OpenGeneration['meter']): string =>
+  attempts.findLast(({ error }) => error !== undefined)?.error ?? unasked?.error ?? NONE

@@ -242,7 +242,7 @@ export class Idempotency {
 
 /** True for the answer to a request that was carried out: another try would not be answered otherwise, or be billed. */
 const isFinal = (status: number, { open }: Execution): boolean =>
-  status < 300 || (open?.meter.tries.some(({ sent }) => sent === true) === true && !RETRIED.has(status))
+  status < 300 || (open?.meter.attempts.some(({ sent }) => sent === true) === true && !RETRIED.has(status))
 
 function replay({ digest, status, headers, body }: StoredAnswer, requested: Buffer): Response {
   if (!requested.equals(digest)) throw ofAnother()

@@ -21,7 +21,7 @@ export class ReadOn {
 
   /** True where a generation is read on, until `end`: it was sent, its provider goes on, and there are not too many. */
   begin({ request, meter, background }: OpenGeneration, endpoints: readonly Endpoint[]): boolean {
-    const { provider, sent } = meter.tries.at(-1) ?? {}
+    const { provider, sent } = meter.attempts.at(-1) ?? {}
     // A response in the background is followed in another way.
     if (this.mostMs === 0 || sent !== true || background !== undefined) return false
     const endpoint = endpoints.find((one) => one.provider.id === provider)

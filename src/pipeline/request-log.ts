@@ -24,7 +24,7 @@ export function completed(entry: RequestEntry, open: OpenGeneration | undefined)
   entry.generation = generationOf(open!, record)
   entry.model = record.model
   // The client of a stream got its error behind the status.
-  if (record.ending === 'failed' || record.ending === 'timed-out') entry.error ??= open!.meter.tries.at(-1)?.error
+  if (record.ending === 'failed' || record.ending === 'timed-out') entry.error ??= open!.meter.attempts.at(-1)?.error
   entry.ms = record.latency + record.duration
   return entry
 }
@@ -61,7 +61,7 @@ function generationOf({ meter }: OpenGeneration, record: GenerationRecord): Gene
     isStream: streamed,
     outcome: ending,
     served: meter.served,
-    attempts: meter.tries,
+    attempts: meter.attempts,
     inputTokens: promptTokens(usage),
     cachedTokens: cachedTokens(usage),
     outputTokens: completionTokens(usage) - usage.reasoningTokens,

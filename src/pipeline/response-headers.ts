@@ -32,7 +32,7 @@ export function responseHeaders(
     'x-sluice-attempts': String(upstream.attempts),
   }
   if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesHeader(upstream.losses)
-  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, open.meter.tries, app.router.now())
+  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, open.meter.attempts, app.router.now())
   return headers
 }
 

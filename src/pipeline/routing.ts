@@ -97,7 +97,7 @@ export function routeOf(
     promptTokens: Math.ceil(promptTokens(worst) / 2),
     timeouts: config.timeouts,
     signal,
-    records: open.meter.tries,
+    records: open.meter.attempts,
     onSent,
     trace: callTraceOf(app, inbound),
     recorder: inbound.capture,

@@ -90,7 +90,7 @@ export class Tail {
 /** The line of a generation that has not ended: as far as it is known, without a cost. */
 export function rowOfOpen({ request, meter }: OpenView): RequestRow {
   const { id, createdAt, accountId, keyId, kind, api, model, client, streamed } = request
-  const tries = meter.tries.length
+  const attempts = meter.attempts.length
   return {
     id,
     at: createdAt,
@@ -99,7 +99,7 @@ export function rowOfOpen({ request, meter }: OpenView): RequestRow {
     kind,
     api,
     model,
-    provider: meter.served?.provider ?? meter.tries.at(-1)?.provider ?? null,
+    provider: meter.served?.provider ?? meter.attempts.at(-1)?.provider ?? null,
     client: client ?? null,
     outcome: 'open',
     finish: null,
@@ -107,7 +107,7 @@ export function rowOfOpen({ request, meter }: OpenView): RequestRow {
     streamed,
     firstTokenMs: streamed && meter.begunMs !== undefined ? meter.times.latency : null,
     totalMs: null,
-    tries: Math.max(1, tries),
+    tries: Math.max(1, attempts),
     losses: meter.losses.length,
     estimated: false,
     usage: { ...meter.usage },

@@ -45,7 +45,7 @@ export class Tracing {
       return
     }
     // The meter has the text of the response, and refers to the request.
-    const { tries: attempts, namedModel, served, begunMs } = open!.meter
+    const { attempts, namedModel, served, begunMs } = open!.meter
     const servedModel = namedModel === '' ? served?.model : namedModel
     const ended = { trace, entry, record, attempts, servedModel, hasBegun: begunMs !== undefined }
     this.exporter.add(ended, 1 + attempts.length)

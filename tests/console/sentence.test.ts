@@ -125,14 +125,14 @@ describe('the sentence about a request', () => {
     expect(outcomeWords(row({}))).toEqual([])
     expect(outcomeWords(row({ outcome: 'failed', tries: 2, losses: 1 })).map(({ text }) => text)).toEqual([
       'failed',
-      '2 tries',
+      '2 attempts',
       '1 lost',
     ])
     const failed = row({ outcome: 'failed', tries: 2, ...error('context_length_exceeded', 'too long') })
     expect(outcomeWords(failed).map(({ text, filter: { field } }) => `${field}: ${text}`)).toEqual([
       'outcome: failed',
       'code: context_length_exceeded',
-      'retried: 2 tries',
+      'retried: 2 attempts',
     ])
     expect(outcomeWords(row({ outcome: 'refused', ...error('quota_exceeded', '') }))).toEqual([
       { text: 'refused', tone: 'refused', filter: { field: 'outcome', value: 'refused' } },

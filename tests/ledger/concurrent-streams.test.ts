@@ -52,7 +52,7 @@ describe('concurrent reservations', () => {
             for (const { which, tokens } of pieces) {
               const open = all[which]
               if (open === undefined || open.meter.outcome !== undefined) continue
-              open.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+              open.meter.attempts.push({ provider: 'p', sent: true, milliseconds: 0 })
               open.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }, ...text(tokens)])
               const held = all.reduce((sum, one) => sum + (one.meter.outcome === undefined ? one.hold.amount : 0n), 0n)
               expect(held <= 3_000n * MILLI).toBe(true)
@@ -138,7 +138,7 @@ describe('concurrent reservations', () => {
     test('of hidden reasoning hold more as time passes, and end where no more can be held', async () => {
       await withRig({ cents: 5 }, async (rig) => {
         const open = admit(rig, more)
-        open.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+        open.meter.attempts.push({ provider: 'p', sent: true, milliseconds: 0 })
         let exhausted = 0
         open.meter.onExhausted = () => exhausted++
         for (let seconds = 0; seconds < 60; seconds += 6) {

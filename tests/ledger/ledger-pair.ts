@@ -163,7 +163,7 @@ export class LedgerPair {
           () => Promise.resolve(COUNTED_INPUT),
         ),
       )
-      this.#open.get(id)!.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+      this.#open.get(id)!.meter.attempts.push({ provider: 'p', sent: true, milliseconds: 0 })
     } catch (error) {
       result = (error as { code: string }).code
     }

@@ -30,7 +30,7 @@ describe('the times of a generation', () => {
 test('a client that leaves pays for what was generated only if its request was sent', () => {
   const chargeOf = (sent: boolean): unknown => {
     const meter = new Meter(() => Promise.resolve(0), 100)
-    meter.tries.push({ provider: 'p', milliseconds: 1, ...(sent ? { sent } : {}) })
+    meter.attempts.push({ provider: 'p', milliseconds: 1, ...(sent ? { sent } : {}) })
     meter.close('client-left')
     return meter.charge
   }

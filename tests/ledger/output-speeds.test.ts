@@ -53,7 +53,7 @@ class Model {
       },
       () => Promise.resolve(10),
     )
-    open.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+    open.meter.attempts.push({ provider: 'p', sent: true, milliseconds: 0 })
     return open
   }
 

@@ -148,7 +148,7 @@ test('a generation that is not charged has no cost, and its record has the attem
     rig.cost = { version: 'cost', model: 'm', rates: { request: { base: CENT, tiers: [] } } }
     const open = reserve(rig, 'pay-as-you-go')
     open.meter.served = { provider: 'second', model: 'm' }
-    open.meter.tries.push(
+    open.meter.attempts.push(
       { provider: 'first', sent: true, milliseconds: 5, error: 'rate_limited' },
       { provider: 'second', sent: true, milliseconds: 7 },
     )

@@ -7,7 +7,7 @@ import { Histogram } from '../../src/telemetry/histogram.ts'
 const ended = (model: string, ending: string, providers = ['acme']): OpenGeneration =>
   ({
     request: { streamed: false },
-    meter: { losses: [], tries: providers.map((provider) => ({ provider, milliseconds: 1 })) },
+    meter: { losses: [], attempts: providers.map((provider) => ({ provider, milliseconds: 1 })) },
     record: {
       model,
       provider: providers.at(-1),

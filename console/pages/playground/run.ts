@@ -129,7 +129,7 @@ export class Run {
     this.#draw()
   }
 
-  /** The record says what it cost and which tries there were. It is written a moment after the last byte. */
+  /** The record says what it cost and which attempts there were. It is written a moment after the last byte. */
   async #readRecord(): Promise<void> {
     const { generationId } = this.state
     if (generationId === undefined) return

@@ -8,14 +8,14 @@ import type { Named } from '../../api/answers.ts'
 import type { RequestDetail, UsageBuckets } from './detail.ts'
 import { accountPath, keyPath } from './sentence.ts'
 
-/** Tries in time, tokens, and who asked. */
+/** Attempts in time, tokens, and who asked. */
 export function Overview({ request }: { request: RequestDetail }) {
   const steps = stepsOf(request)
   return (
     <>
       {steps.length > 0 && (
         <section className="request-part">
-          <h3>Tries</h3>
+          <h3>Attempts</h3>
           <Waterfall steps={steps} firstTokenMs={request.first_token_ms} totalMs={request.total_ms ?? 0} />
         </section>
       )}
@@ -33,7 +33,7 @@ export function Overview({ request }: { request: RequestDetail }) {
   )
 }
 
-/** A request without recorded tries had one, by its provider. */
+/** A request without recorded attempts had one, by its provider. */
 function stepsOf(request: RequestDetail): Step[] {
   const { attempts, provider, at, first_token_ms, total_ms, outcome } = request
   // The record of a good first try of a model with a name of its own says no more.

@@ -178,7 +178,7 @@ export function outcomeWords(row: Row): OutcomeWord[] {
   if (outcome !== 'completed') add(OUTCOME_WORDS[outcome], TONES[outcome], 'outcome', outcome)
   if ((outcome === 'refused' || outcome === 'failed') && error !== null)
     add(error.code, TONES[outcome], 'code', error.code)
-  if (tries > 1) add(`${tries} tries`, 'dim', 'retried')
+  if (tries > 1) add(`${tries} attempts`, 'dim', 'retried')
   if (losses > 0) add(`${losses} lost`, 'lossy', 'lossy')
   if (estimated) add('estimated', 'dim', 'estimated')
   return words

@@ -124,7 +124,7 @@ export const COLUMNS = {
       cost_usd === null ? (flows === null ? 'no cost is known' : `${flows} flows`) : exactUsd(cost_usd),
   },
   flows: { title: 'Flows', width: '60px', isNumber: true, cell: ({ flows }) => count(flows) },
-  tries: { title: 'Tries', width: '52px', isNumber: true, cell: ({ tries }) => count(tries) },
+  tries: { title: 'Attempts', width: '72px', isNumber: true, cell: ({ tries }) => count(tries) },
   finish: { title: 'Finish', width: 'minmax(70px, 0.6fr)', cell: ({ finish_reason }) => text(finish_reason) },
 } as const satisfies Record<string, Column>
 

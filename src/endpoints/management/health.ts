@@ -43,7 +43,8 @@ async function healthOf(app: AppContext, id: string): Promise<ProviderHealthAnsw
   const to = app.clock.now() + MINUTE_MS
   const { minutes, codes, errors } = await app.store.reports.health(id, to - HOUR_MS - MINUTE_MS, to)
   let open = 0
-  for (const { meter } of app.ledger.open) if ((meter.served?.provider ?? meter.tries.at(-1)?.provider) === id) open++
+  for (const { meter } of app.ledger.open)
+    if ((meter.served?.provider ?? meter.attempts.at(-1)?.provider) === id) open++
   return {
     provider: id,
     minutes: minutes.map(({ at, requests, failed, wrongRequests, rateLimited, firstTokenMs }) => ({

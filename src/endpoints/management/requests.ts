@@ -184,8 +184,8 @@ export async function getRequest(app: AppContext, inbound: ManagementRequest): P
   const row = open && rowOfOpen(open)
   if (row === undefined || !isInScope(scope, row)) throw unknown('request', 'id')
   const write = await rowWriter(app, inbound, [row])
-  const { tries, losses } = open!.meter
-  const attempts = writeAttempts(tries)
+  const { losses } = open!.meter
+  const attempts = writeAttempts(open!.meter.attempts)
   const bodies = await bodiesOf(app, row)
   return answer({ ...write(row), ...NO_DETAIL, attempts, translation: [...losses], usage: row.usage, bodies })
 }

@@ -103,7 +103,7 @@ export class Predictor {
     open: OpenGeneration,
   ): void {
     const { upstream, sentAt } = prediction
-    if (upstream !== undefined) open.meter.tries.push({ provider: upstream.provider, sent: true, milliseconds: 0 })
+    if (upstream !== undefined) open.meter.attempts.push({ provider: upstream.provider, sent: true, milliseconds: 0 })
     const job = this.#job(prediction, open)
     this.#queue(job.accountId).add(job, sentAt !== undefined)
   }

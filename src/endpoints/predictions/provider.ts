@@ -58,7 +58,7 @@ export async function createPrediction(
   for (const [index, endpoint] of endpoints.entries()) {
     const startedAt = performance.now()
     const attempt = attemptAt(endpoint)
-    meter.tries.push(attempt)
+    meter.attempts.push(attempt)
     try {
       const { path, body } = createRequest(endpoint.target, input, version ?? undefined)
       const onSent = (): void => {

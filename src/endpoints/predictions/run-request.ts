@@ -48,7 +48,7 @@ export async function runRequest(
       promptTokens: Math.ceil(promptTokens(open.request.worst) / 2),
       timeouts: config.timeouts,
       signal,
-      records: open.meter.tries,
+      records: open.meter.attempts,
     },
     new PreparedRequests({ rawRequest, request, responseIdentity }, app.schemaCache),
   ).next()

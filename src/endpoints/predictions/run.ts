@@ -42,7 +42,7 @@ export function canceled({ prediction, open: { meter } }: Job): End {
   return {
     status: 'canceled',
     ending: 'client-left',
-    charged: prediction?.sentAt !== undefined && meter.tries.some(({ sent }) => sent === true),
+    charged: prediction?.sentAt !== undefined && meter.attempts.some(({ sent }) => sent === true),
   }
 }
 
@@ -61,7 +61,7 @@ export async function run(app: Modules, job: Job, stopping: AbortSignal): Promis
 
 /** The record of a prediction that failed says why, as the prediction does. */
 function recordReason(meter: Meter, error: GatewayError): void {
-  const attempt: Pick<AttemptRecord, 'error' | 'message'> = meter.tries.at(-1) ?? (meter.unasked = {})
+  const attempt: Pick<AttemptRecord, 'error' | 'message'> = meter.attempts.at(-1) ?? (meter.unasked = {})
   if (attempt.error === undefined) recordFailure(attempt, error)
 }
 

@@ -19,11 +19,11 @@ const MOST_ENDPOINTS = 50
  */
 export function routeText(
   { endpoints, decision, dropped }: ChosenRoute,
-  tries: readonly AttemptRecord[],
+  attempts: readonly AttemptRecord[],
   now: number,
 ): string {
   const reasons = new Map(decision?.candidates.map(({ endpoint, reason }) => [endpoint.name, reason]))
-  const tried = tries.map(({ provider, credential, error, reason }) => {
+  const tried = attempts.map(({ provider, credential, error, reason }) => {
     const name = keyedName(provider, credential)
     return { name, served: error === undefined, reason: error ?? reason ?? reasons.get(name) ?? 'only endpoint' }
   })
