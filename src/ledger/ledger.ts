@@ -21,7 +21,7 @@ import { OpenGenerations, PROGRESS_EVERY_MS } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
 import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
-import { Places } from './places.ts'
+import { Slots } from './slots.ts'
 import type { Prices } from './prices.ts'
 import { Settlement, settlementOf, type ChargedUsage, type SettlementTerms } from './settlement.ts'
 
@@ -51,7 +51,7 @@ export class Ledger implements Expiring {
   readonly #holds: Holds
   readonly funds: AccountFunds
   /** Those of limits of concurrency which several processes share. */
-  readonly places: Places | undefined
+  readonly slots: Slots | undefined
   /** Called when funds are reserved for a generation. */
   onOpened: ((open: OpenGeneration) => void) | undefined
   /** Called when a generation has ended and its record is written, or could not be. */
@@ -68,7 +68,7 @@ export class Ledger implements Expiring {
     const { store, plans, prices, overdraft, whenExhausted, clock = new SteadyClock(), wheel = deadlines } = options
     this.funds = new AccountFunds({ store, plans, overdraft, clock, isWritable: () => this.isWritable })
     this.#holds = new Holds({ funds: this.funds, plans, whenExhausted, speeds: this.#speeds })
-    this.places = store.leases && new Places(store.leases)
+    this.slots = store.leases && new Slots(store.leases)
     this.#store = store
     this.plans = plans
     this.#prices = prices
@@ -334,7 +334,7 @@ export class Ledger implements Expiring {
   async stop(): Promise<void> {
     this.#wheel.clear(this.#sweep)
     this.funds.leases?.stop()
-    this.places?.stop()
+    this.slots?.stop()
     await this.#pending.retry()
     if (this.#pending.size > 0)
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)

@@ -3,7 +3,7 @@ import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
 import type { AccountFunds } from '../ledger/account-funds.ts'
-import type { Places } from '../ledger/places.ts'
+import type { Slots } from '../ledger/slots.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Entry } from '../providers/routing/attempts.ts'
 import type { Router } from '../providers/routing/router.ts'
@@ -29,7 +29,7 @@ type Modules = {
   config: Pick<Config, 'limits' | 'plans' | 'routing'>
   funds: Pick<AccountFunds, 'loadAccount' | 'tierOf'>
   /** Undefined where no other process shares the limits. */
-  places: Places | undefined
+  slots: Slots | undefined
   /** The same for the rates of endpoints. */
   permits: Permits | undefined
   router: Router
@@ -48,7 +48,7 @@ export class Concurrency {
   readonly #accounts = new Map<string, number>()
   #inFlight = 0
   readonly #queue = new FairQueue()
-  /** Accounts for whose waiting requests places are leased. */
+  /** Accounts for whose waiting requests slots are leased. */
   readonly #leasing = new Set<string>()
   readonly #entrances = new Map<string, Entrance>()
   readonly #shared: SharedEndpoints | undefined
@@ -58,9 +58,9 @@ export class Concurrency {
 
   constructor(modules: Modules) {
     this.#modules = modules
-    const { places, permits } = modules
+    const { slots, permits } = modules
     const { limits, plans } = modules.config
-    this.#shared = places && permits && new SharedEndpoints(places, permits)
+    this.#shared = slots && permits && new SharedEndpoints(slots, permits)
     this.#hasPlanLimits = [...plans.tiers.values()].some((plan) => plan.concurrency !== undefined)
     this.#isLimited = limits.concurrency !== undefined || limits.accountConcurrency !== undefined || this.#hasPlanLimits
     modules.router.onEnded = (id, inFlight) => this.#admitTo(id, inFlight)
@@ -84,7 +84,7 @@ export class Concurrency {
 
   #enter(accountId: string, signal: CallSignal): Slot | Promise<Slot> {
     if (this.#queue.sizeOf(accountId) === 0 && this.#count(accountId)) return this.#slotOf(accountId)
-    if (this.#modules.places !== undefined) return this.#enterShared(this.#modules.places, accountId, signal)
+    if (this.#modules.slots !== undefined) return this.#enterShared(this.#modules.slots, accountId, signal)
     return this.#waitForTurn(accountId, signal)
   }
 
@@ -93,26 +93,26 @@ export class Concurrency {
     return this.#wait(this.#queue, accountId, signal, refusal).then(() => this.#slotOf(accountId))
   }
 
-  /** A request for which this process has no place may get one from another process, also where none may wait. */
-  async #enterShared(places: Places, accountId: string, signal: CallSignal): Promise<Slot> {
+  /** A request for which this process has no slot may get one from another process, also where none may wait. */
+  async #enterShared(slots: Slots, accountId: string, signal: CallSignal): Promise<Slot> {
     if (this.#modules.config.routing.queue.waitMs > 0) {
       const waiting = this.#waitForTurn(accountId, signal)
-      void this.#leaseWaiting(places, accountId)
+      void this.#leaseWaiting(slots, accountId)
       return waiting
     }
     const limit = this.#leasableLimitOf(accountId)
     const take = (): boolean => !signal.aborted && this.#count(accountId)
-    if (!(limit > 0 ? await places.leaseOne(ownerOf(accountId), limit, take) : take())) throw this.#refusalOf(accountId)
+    if (!(limit > 0 ? await slots.leaseOne(ownerOf(accountId), limit, take) : take())) throw this.#refusalOf(accountId)
     return this.#slotOf(accountId)
   }
 
-  /** Leases places as long as requests of an account wait. */
-  async #leaseWaiting(places: Places, accountId: string): Promise<void> {
+  /** Leases slots as long as requests of an account wait. */
+  async #leaseWaiting(slots: Slots, accountId: string): Promise<void> {
     if (this.#leasing.has(accountId)) return
     this.#leasing.add(accountId)
     do
       await leaseWhileWaiting({
-        places,
+        slots,
         owner: ownerOf(accountId),
         limit: () => this.#leasableLimitOf(accountId),
         size: () => this.#queue.sizeOf(accountId),
@@ -122,7 +122,7 @@ export class Concurrency {
     this.#leasing.delete(accountId)
   }
 
-  /** The limit by which places are leased; 0 where none is needed, or none could be used here. */
+  /** The limit by which slots are leased; 0 where none is needed, or none could be used here. */
   #leasableLimitOf(accountId: string): number {
     const limit = this.#limitOf(accountId)
     return limit === Infinity || this.#isFull ? 0 : limit
@@ -231,7 +231,7 @@ export class Concurrency {
     const own = this.#accounts.get(accountId) ?? 0
     const limit = this.#limitOf(accountId)
     if (this.#isFull || own >= limit) return false
-    if (limit !== Infinity && this.#modules.places?.take(ownerOf(accountId), limit) === false) return false
+    if (limit !== Infinity && this.#modules.slots?.take(ownerOf(accountId), limit) === false) return false
     this.#inFlight++
     this.#accounts.set(accountId, own + 1)
     return true
@@ -266,20 +266,20 @@ export class Concurrency {
     const left = this.#accounts.get(accountId)! - 1
     if (left === 0) this.#accounts.delete(accountId)
     else this.#accounts.set(accountId, left)
-    this.#modules.places?.leave(ownerOf(accountId))
+    this.#modules.slots?.leave(ownerOf(accountId))
     if (this.#queue.size > 0) this.#queue.admit((owner) => this.#count(owner))
   }
 
   #refusalOf(accountId: string): GatewayError {
     const limit = this.#limitOf(accountId)
-    const { places } = this.#modules
+    const { slots } = this.#modules
     const isBelow = (this.#accounts.get(accountId) ?? 0) < limit
-    if (isBelow && (places === undefined || this.#isFull))
+    if (isBelow && (slots === undefined || this.#isFull))
       return this.#overloaded('Sluice has as many requests as it may', this.#queue.size, this.#inFlight)
-    if (isBelow && places?.isAway(ownerOf(accountId)) === true)
+    if (isBelow && slots?.isAway(ownerOf(accountId)) === true)
       return new GatewayError(
         'store_unavailable',
-        'PostgreSQL does not answer, and the other requests of this account use all places that are leased here. ' +
+        'PostgreSQL does not answer, and the other requests of this account use all slots that are leased here. ' +
           'Retry in a few seconds.',
         { retryAfterSeconds: 5, shouldRetry: true },
       )
@@ -304,5 +304,5 @@ export class Concurrency {
   }
 }
 
-/** The owner of the places of an account. */
+/** The owner of the slots of an account. */
 const ownerOf = (accountId: string): string => `account:${accountId}`

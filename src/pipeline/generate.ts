@@ -121,7 +121,7 @@ function withoutConversation(upstream: Upstream<RequestContext>): Upstream {
 
 type Admitted = { generation: Generation; selected: SelectedRequest }
 
-/** A place among the generations in flight, if they are limited, before anything of the request is read. */
+/** A slot among the generations in flight, if they are limited, before anything of the request is read. */
 function admit(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Admitted> {
   const slot = app.concurrency.enter(inbound.identity.accountId, inbound.request.signal)
   return slot === undefined ? prepare(app, inbound, route) : prepareCounted(app, inbound, route, slot)

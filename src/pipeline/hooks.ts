@@ -42,7 +42,7 @@ export type Generation = {
   issuedIds: IssuedIdRecorder | undefined
   /** The choice of its endpoint, where the client asks for it. */
   chosen?: ChosenRoute | undefined
-  /** Its place among those in flight, where they are limited. */
+  /** Its slot among those in flight, where they are limited. */
   slot?: Slot | undefined
   capture?: CapturedRequest | undefined
   /** The attempt that is answered. */

@@ -1,12 +1,12 @@
 import type { Limited, Permits } from '../accounts/permits.ts'
 import { GatewayError } from '../error.ts'
-import type { Places } from '../ledger/places.ts'
+import type { Slots } from '../ledger/slots.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Entry } from '../providers/routing/attempts.ts'
 import { FairQueue } from './fair-queue.ts'
 import { leaseWhileWaiting } from './lease-waiting.ts'
 
-/** The time for which an endpoint without a free place, or over its limit, is not asked for again. */
+/** The time for which an endpoint without a free slot, or over its limit, is not asked for again. */
 const REFUSED_MS = 1_000
 
 /** A request of so many prompt tokens to an endpoint. */
@@ -20,7 +20,7 @@ type Rate = Limited & { unit: 'requests' | 'tokens'; amount: number }
 
 /** The limits of endpoints that several processes keep together: requests at the same time, and rates per minute. */
 export class SharedEndpoints {
-  readonly #places: Places
+  readonly #slots: Slots
   readonly #permits: Permits
   /** Requests that wait, by endpoint. */
   readonly #queues = new Map<string, FairQueue>()
@@ -29,8 +29,8 @@ export class SharedEndpoints {
   /** The errors for requests that exceed a limit per minute by as much, while it is not asked for. */
   readonly #limited = new Map<string, { until: number; amount: number; error: GatewayError }>()
 
-  constructor(places: Places, permits: Permits) {
-    this.#places = places
+  constructor(slots: Slots, permits: Permits) {
+    this.#slots = slots
     this.#permits = permits
   }
 
@@ -39,10 +39,10 @@ export class SharedEndpoints {
     if (this.#queues.has(id)) return undefined
     const rates = ratesOf(id, endpoint, promptTokens)
     if (!rates.every((rate) => this.#permits.has(rate, rate.amount))) return undefined
-    const place = this.#take(id, endpoint.routing.limits.concurrency)
-    if (place === undefined) return undefined
+    const slot = this.#take(id, endpoint.routing.limits.concurrency)
+    if (slot === undefined) return undefined
     for (const rate of rates) this.#permits.take(rate, rate.amount)
-    return this.#entryOf(place, id, endpoint)
+    return this.#entryOf(slot, id, endpoint)
   }
 
   /**
@@ -58,17 +58,17 @@ export class SharedEndpoints {
       if (isLast) throw limited
       return undefined
     }
-    const place = await this.#place(admission, endpoint.routing.limits.concurrency, isLast)
-    if (place === undefined) {
+    const slot = await this.#slot(admission, endpoint.routing.limits.concurrency, isLast)
+    if (slot === undefined) {
       this.#refuse(id)
       return undefined
     }
     try {
       for (const rate of rates) await this.#permit(rate, endpoint)
       this.#refused.delete(id)
-      return this.#entryOf(place, id, endpoint)
+      return this.#entryOf(slot, id, endpoint)
     } catch (error) {
-      place.end?.()
+      slot.end?.()
       // Where it is over a limit for this request, a smaller one may be sent.
       if (this.#limitedBy(rates) === undefined) this.#refuse(id)
       if (isLast) throw error
@@ -80,24 +80,19 @@ export class SharedEndpoints {
     this.#refused.set(id, performance.now() + REFUSED_MS)
   }
 
-  async #place(
-    { id, wait }: EndpointAdmission,
-    limit: number | undefined,
-    isLast: boolean,
-  ): Promise<Entry | undefined> {
+  async #slot({ id, wait }: EndpointAdmission, limit: number | undefined, isLast: boolean): Promise<Entry | undefined> {
     if (limit === undefined) return {}
     const waiting = this.#queues.get(id)
     if (waiting === undefined) {
       const free = this.#take(id, limit)
       if (free !== undefined) return free
       const owner = ownerOf(id)
-      if (await this.#places.leaseOne(owner, limit, () => this.#places.take(owner, limit)))
-        return this.#placeOf(id, limit)
+      if (await this.#slots.leaseOne(owner, limit, () => this.#slots.take(owner, limit))) return this.#slotOf(id, limit)
     }
     if (!isLast) return undefined
     const queue = this.#queues.get(id) ?? this.#open(id, limit)
     await wait(queue)
-    return this.#placeOf(id, limit)
+    return this.#slotOf(id, limit)
   }
 
   /** A queue, with those who lease for it as long as any request waits. */
@@ -112,11 +107,11 @@ export class SharedEndpoints {
   async #leaseFor(id: string, limit: number, queue: FairQueue): Promise<void> {
     do
       await leaseWhileWaiting({
-        places: this.#places,
+        slots: this.#slots,
         owner: ownerOf(id),
         limit: () => limit,
         size: () => queue.size,
-        admit: () => queue.admit(() => this.#places.take(ownerOf(id), limit)),
+        admit: () => queue.admit(() => this.#slots.take(ownerOf(id), limit)),
       })
     while (queue.size > 0)
     this.#queues.delete(id)
@@ -124,22 +119,22 @@ export class SharedEndpoints {
 
   #take(id: string, limit: number | undefined): Entry | undefined {
     if (limit === undefined) return {}
-    return this.#places.take(ownerOf(id), limit) ? this.#placeOf(id, limit) : undefined
+    return this.#slots.take(ownerOf(id), limit) ? this.#slotOf(id, limit) : undefined
   }
 
-  #placeOf(id: string, limit: number): Entry {
+  #slotOf(id: string, limit: number): Entry {
     return {
       end: () => {
-        this.#places.leave(ownerOf(id))
-        this.#queues.get(id)?.admit(() => this.#places.take(ownerOf(id), limit))
+        this.#slots.leave(ownerOf(id))
+        this.#queues.get(id)?.admit(() => this.#slots.take(ownerOf(id), limit))
       },
     }
   }
 
-  #entryOf(place: Entry, id: string, { routing }: Endpoint): Entry {
+  #entryOf(slot: Entry, id: string, { routing }: Endpoint): Entry {
     const limit = routing.limits.tokensPerMinute
-    if (limit === undefined) return place
-    return { ...place, answered: (tokens) => this.#permits.count(tokensOf(id, limit), tokens) }
+    if (limit === undefined) return slot
+    return { ...slot, answered: (tokens) => this.#permits.count(tokensOf(id, limit), tokens) }
   }
 
   async #permit(rate: Rate, { provider }: Endpoint): Promise<void> {
@@ -167,7 +162,7 @@ export class SharedEndpoints {
   }
 }
 
-/** The owner of the places and permits of an endpoint. */
+/** The owner of the slots and permits of an endpoint. */
 const ownerOf = (id: string): string => `endpoint:${id}`
 
 /** The limit of its tokens. */

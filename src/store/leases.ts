@@ -57,11 +57,11 @@ export type WantedPermits = {
  */
 export type PermitLease = { granted: number; at: number; usableMs: number; waitMs: number }
 
-/** Places that a process has and asks for. `call`: its number, later ones are higher; `held`: those that it has. */
-export type WantedPlaces = { owner: string; call: number; held: number; limit: number; least: number; most: number }
+/** Slots that a process has and asks for. `call`: its number, later ones are higher; `held`: those that it has. */
+export type WantedSlots = { owner: string; call: number; held: number; limit: number; least: number; most: number }
 
 /** `elsewhere`: those that other processes have. */
-export type PlaceLease = { granted: number; elsewhere: number }
+export type SlotLease = { granted: number; elsewhere: number }
 
 /** The money or the quota windows of an account, or the spending limit of a key. */
 export type LeaseKind = 'funds' | 'windows' | 'budget'
@@ -100,15 +100,15 @@ export interface LeaseStore {
    */
   permits(wanted: WantedPermits): Promise<PermitLease>
   /**
-   * Places among those of an owner of which `limit` may be used at the same time. With fewer `held` than before, the
+   * Slots among those of an owner of which `limit` may be used at the same time. With fewer `held` than before, the
    * others go back.
    */
-  places(wanted: WantedPlaces): Promise<PlaceLease>
+  slots(wanted: WantedSlots): Promise<SlotLease>
   /** False where they stay leased. Rejects where that is not known. */
   giveBack(returned: ReturnedLeases): Promise<boolean>
   /** Gives back all of one kind that the store has as leased by this process. `owner`: the account or key. */
   giveBackAll(kind: LeaseKind, owner: string): Promise<void>
-  /** Asks the other processes to give back what no request of theirs holds. `owner`: of money or of places. */
+  /** Asks the other processes to give back what no request of theirs holds. `owner`: of money or of slots. */
   reclaim(owner: string): Promise<void>
   /** Calls the listener where another process asks. */
   onReclaim(listener: (owner: string) => void): void

@@ -180,7 +180,7 @@ describe('an account', () => {
   })
 })
 
-test('requests that fail, are refused or leave give their places back', async () => {
+test('requests that fail, are refused or leave give their slots back', async () => {
   const held = await started(configOf('limits: { concurrency: 1 }\nrouting: { queue: { wait: 30s } }'))
   const bad = await fetch(`${gateway!.url}/v1/chat/completions`, {
     method: 'POST',

@@ -26,7 +26,10 @@ let runs = 0
 
 /** The generation of a request that was sent to a provider, or that was not. */
 const generation = (sent: boolean): OpenGeneration =>
-  ({ request: { id: 'g' }, meter: { attempts: [{ provider: 'p', sent, milliseconds: 0 }] } }) as unknown as OpenGeneration
+  ({
+    request: { id: 'g' },
+    meter: { attempts: [{ provider: 'p', sent, milliseconds: 0 }] },
+  }) as unknown as OpenGeneration
 
 type Inbound = Parameters<Idempotency['answer']>[0]
 

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { Places } from '../../src/ledger/places.ts'
+import { Slots } from '../../src/ledger/slots.ts'
 import type { LeaseStore } from '../../src/store/leases.ts'
 import { randomOf } from '../../prove/table.ts'
 import { until } from './account-contract.ts'
@@ -8,29 +8,29 @@ import { failure } from './records.ts'
 
 setDefaultTimeout(120_000)
 
-/** The places of each process. `store`: wraps its leases. */
-async function withPlaces(
+/** The slots of each process. `store`: wraps its leases. */
+async function withSlots(
   count: number,
-  run: (places: Places[], members: Member[]) => Promise<void>,
+  run: (slots: Slots[], members: Member[]) => Promise<void>,
   store = (leases: LeaseStore): LeaseStore => leases,
   options: Parameters<typeof withProcesses>[2] = {},
 ): Promise<void> {
   const runWith = async (members: Member[]): Promise<void> => {
-    const places = members.map(({ processes }) => new Places(store(processes)))
+    const slots = members.map(({ processes }) => new Slots(store(processes)))
     try {
-      await run(places, members)
+      await run(slots, members)
     } finally {
-      for (const one of places) one.stop()
+      for (const one of slots) one.stop()
     }
   }
   await withProcesses(count, runWith, options)
 }
 
-/** Takes a place as soon as there is one. */
-async function taken(places: Places, owner: string, limit: number): Promise<void> {
-  while (!places.take(owner, limit)) {
-    await places.lease(owner, limit, 1).catch(() => {})
-    if (places.take(owner, limit)) return
+/** Takes a slot as soon as there is one. */
+async function taken(slots: Slots, owner: string, limit: number): Promise<void> {
+  while (!slots.take(owner, limit)) {
+    await slots.lease(owner, limit, 1).catch(() => {})
+    if (slots.take(owner, limit)) return
     await Bun.sleep(1)
   }
 }
@@ -41,11 +41,11 @@ const unreliable =
   (leases: LeaseStore): LeaseStore =>
     new Proxy(leases, {
       get: (target, name) => {
-        if (name === 'places')
-          return async (...wanted: Parameters<LeaseStore['places']>) => {
+        if (name === 'slots')
+          return async (...wanted: Parameters<LeaseStore['slots']>) => {
             await Bun.sleep(random() * 5)
             if (random() < 0.1) throw new Error('lost')
-            const lease = await target.places(...wanted)
+            const lease = await target.slots(...wanted)
             await Bun.sleep(random() * 5)
             if (random() < 0.1) throw new Error('lost')
             return lease
@@ -55,7 +55,7 @@ const unreliable =
       },
     })
 
-describe('places of an owner', () => {
+describe('slots of an owner', () => {
   const USERS = 12
   const USES = 8
 
@@ -67,15 +67,15 @@ describe('places of an owner', () => {
     const random = randomOf(seed)
     let used = 0
     let most = 0
-    const use = async (places: Places): Promise<void> => {
-      await taken(places, 'o', limit)
+    const use = async (slots: Slots): Promise<void> => {
+      await taken(slots, 'o', limit)
       most = Math.max(most, ++used)
       await Bun.sleep(random() * 8)
       used--
-      places.leave('o')
+      slots.leave('o')
       await Bun.sleep(random() * 8)
     }
-    return withPlaces(
+    return withSlots(
       4,
       async (all) => {
         const users = Array.from({ length: USERS }, async (_, index) => {
@@ -90,37 +90,37 @@ describe('places of an owner', () => {
   })
 
   test('are used again without the store', () =>
-    withPlaces(1, async ([places], [member]) => {
-      await taken(places!, 'o', 100)
+    withSlots(1, async ([slots], [member]) => {
+      await taken(slots!, 'o', 100)
       const before = member!.connection.statements
       for (let index = 0; index < 1_000; index++) {
-        places!.leave('o')
-        expect(places!.take('o', 100)).toBe(true)
+        slots!.leave('o')
+        expect(slots!.take('o', 100)).toBe(true)
       }
       expect(member!.connection.statements - before).toBeLessThan(10)
     }))
 
   test('are leased for many that wait at a time, as long as many are free', () =>
-    withPlaces(2, async ([places], [member]) => {
+    withSlots(2, async ([slots], [member]) => {
       const before = member!.connection.statements
       for (let used = 0; used < 200; ) {
-        await places!.lease('o', 1_000, 200 - used)
-        while (used < 200 && places!.take('o', 1_000)) used++
+        await slots!.lease('o', 1_000, 200 - used)
+        while (used < 200 && slots!.take('o', 1_000)) used++
       }
       expect(member!.connection.statements - before).toBeLessThan(15)
     }))
 
   test('that are free are all leased by requests which come together', () =>
-    withPlaces(1, async ([places]) => {
-      const asked = Array.from({ length: 2 }, () => places!.leaseOne('o', 2, () => places!.take('o', 2)))
+    withSlots(1, async ([slots]) => {
+      const asked = Array.from({ length: 2 }, () => slots!.leaseOne('o', 2, () => slots!.take('o', 2)))
       expect(await Promise.all(asked)).toEqual([true, true])
     }))
 
   test('that are idle at one process are given to another that asks', () =>
-    withPlaces(2, async ([first, second]) => {
+    withSlots(2, async ([first, second]) => {
       await taken(first!, 'o', 1)
       first!.leave('o')
-      // Fewer rounds than the time takes after which idle places go back unasked.
+      // Fewer rounds than the time takes after which idle slots go back unasked.
       for (let round = 0; round < 5 && !second!.take('o', 1); round++) await second!.lease('o', 1, 1)
       expect([second!.take('o', 1), first!.take('o', 1)]).toEqual([false, false])
       second!.leave('o')
@@ -128,7 +128,7 @@ describe('places of an owner', () => {
     }))
 
   test('that are all used at one process go to another that asks as they are left', () =>
-    withPlaces(2, async ([first, second]) => {
+    withSlots(2, async ([first, second]) => {
       await taken(first!, 'o', 1)
       const isLeft = async (): Promise<boolean> => {
         await second!.lease('o', 1, 1)
@@ -140,8 +140,8 @@ describe('places of an owner', () => {
       await taken(second!, 'o', 1)
     }))
 
-  test('are leased anew where the limit was lowered', () =>
-    withPlaces(2, async ([first, second]) => {
+  test('are leased again where the limit was lowered', () =>
+    withSlots(2, async ([first, second]) => {
       for (let index = 0; index < 4; index++) await taken(first!, 'o', 4)
       for (let index = 0; index < 4; index++) first!.leave('o')
       await taken(first!, 'o', 1)
@@ -153,7 +153,7 @@ describe('places of an owner', () => {
     }))
 
   test('of a process that others have declared dead come back, and that process gets none', () =>
-    withPlaces(
+    withSlots(
       2,
       async ([dead, heir], [lost, other]) => {
         await taken(dead!, 'o', 1)
@@ -170,21 +170,21 @@ describe('places of an owner', () => {
     ))
 
   test('stay with who has them while the store is away, and no others are used', () =>
-    withPlaces(1, async ([places], [member]) => {
-      await taken(places!, 'o', 2)
+    withSlots(1, async ([slots], [member]) => {
+      await taken(slots!, 'o', 2)
       await member!.connection.close()
-      places!.leave('o')
-      expect([places!.take('o', 2), places!.take('o', 2)]).toEqual([true, false])
-      await failure(places!.lease('o', 2, 1))
-      expect([places!.take('o', 2), places!.isAway('o')]).toEqual([false, true])
+      slots!.leave('o')
+      expect([slots!.take('o', 2), slots!.take('o', 2)]).toEqual([true, false])
+      await failure(slots!.lease('o', 2, 1))
+      expect([slots!.take('o', 2), slots!.isAway('o')]).toEqual([false, true])
     }))
 
   test('are not changed by a call that arrives after a later one', () =>
     withProcesses(1, async ([member]) => {
       const { processes } = member!
       const wanted = { owner: 'o', limit: 3, least: 1, most: 1 }
-      expect(await processes.places({ ...wanted, call: 2, held: 0 })).toEqual({ granted: 1, elsewhere: 0 })
-      await failure(processes.places({ ...wanted, call: 1, held: 0, least: 0, most: 0 }))
+      expect(await processes.slots({ ...wanted, call: 2, held: 0 })).toEqual({ granted: 1, elsewhere: 0 })
+      await failure(processes.slots({ ...wanted, call: 1, held: 0, least: 0, most: 0 }))
       const rows = await member!.connection.all<{ places: number }>('SELECT places FROM places')
       expect(rows).toEqual([{ places: 1 }])
     }))

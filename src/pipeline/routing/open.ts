@@ -29,7 +29,7 @@ export async function openRouting({ config, catalogue, prices, ledger, store, cl
     concurrency: new Concurrency({
       config,
       funds: ledger.funds,
-      places: ledger.places,
+      slots: ledger.slots,
       permits: store.leases && new Permits(store.leases),
       router,
     }),

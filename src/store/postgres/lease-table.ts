@@ -4,11 +4,11 @@ import type {
   FundsLease,
   LeaseKind,
   PermitLease,
-  PlaceLease,
+  SlotLease,
   ReturnedLeases,
   Wanted,
   WantedPermits,
-  WantedPlaces,
+  WantedSlots,
   WindowLease,
   WindowTerms,
 } from '../leases.ts'
@@ -76,8 +76,8 @@ export class LeaseTable {
     return { ...row!, usableMs: PERMIT_MS }
   }
 
-  async places({ owner, call, held, limit, least, most }: WantedPlaces): Promise<PlaceLease> {
-    const row = await this.#connection.one<PlaceLease>(
+  async slots({ owner, call, held, limit, least, most }: WantedSlots): Promise<SlotLease> {
+    const row = await this.#connection.one<SlotLease>(
       'SELECT granted, elsewhere FROM lease_places($1, $2, $3, $4, $5, $6, $7)',
       ...[this.#process, owner, call, held, limit, least, most],
     )

@@ -1,7 +1,7 @@
 import type { Queries } from './client.ts'
 
 /**
- * Places of owners of which only so many are used at the same time, as processes have leased them. A call says how many
+ * Slots of owners of which only so many are used at the same time, as processes have leased them. A call says how many
  * the process has, so that one whose answer was lost is made good by the next. It has a number: what arrives late
  * changes nothing.
  */

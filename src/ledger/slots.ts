@@ -3,17 +3,17 @@ import { type Acquired, LeaseLane } from './lease-lane.ts'
 
 const ROUND_MS = 1_000
 const MOST_EMPTY_ROUNDS = 3
-/** A request whose place others used so often is one of very many at the same time. */
+/** A request whose slot others used so often is one of very many at the same time. */
 const MOST_TRIES = 50
 
 /**
- * The places of this process among those of owners whose limit of concurrency holds over several processes. A place
+ * The slots of this process among those of owners whose limit of concurrency holds over several processes. A slot
  * that is leased is used again and again without the store. What stays unused goes back after a while, or at once where
  * another process asks; where all are used, the next that is left goes back.
  */
-export class Places {
+export class Slots {
   readonly #store: LeaseStore
-  readonly #owners = new Map<string, OwnerPlaces>()
+  readonly #owners = new Map<string, OwnerSlots>()
   readonly #timer: Timer
 
   constructor(store: LeaseStore) {
@@ -26,25 +26,25 @@ export class Places {
     clearInterval(this.#timer)
   }
 
-  /** Uses a place of at most `limit`; false where this process has none left. */
+  /** Uses a slot of at most `limit`; false where this process has none left. */
   take(owner: string, limit: number): boolean {
     return this.#of(owner, limit).take()
   }
 
-  /** Ends the use of a place. */
+  /** Ends the use of a slot. */
   leave(owner: string): void {
     this.#owners.get(owner)?.leave()
   }
 
   /**
-   * Leases a place, or up to `wanted` where many are free, and asks other processes for theirs where none is. Resolves
+   * Leases a slot, or up to `wanted` where many are free, and asks other processes for theirs where none is. Resolves
    * when that is done, to false where no more can be expected soon; rejects where the store does not answer.
    */
   lease(owner: string, limit: number, wanted: number): Promise<boolean> {
     return this.#of(owner, limit).lease(wanted)
   }
 
-  /** The same for one place, which `take` uses. False where none can be had; others may use those that are leased. */
+  /** The same for one slot, which `take` uses. False where none can be had; others may use those that are leased. */
   async leaseOne(owner: string, limit: number, take: () => boolean): Promise<boolean> {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       // A store that is away grants nothing.
@@ -60,45 +60,45 @@ export class Places {
     return this.#owners.get(owner)?.isLeased ?? false
   }
 
-  /** True where the last question of places was not answered. */
+  /** True where the last question of slots was not answered. */
   isAway(owner: string): boolean {
     return this.#owners.get(owner)?.isAway ?? false
   }
 
-  #of(owner: string, limit: number): OwnerPlaces {
-    let places = this.#owners.get(owner)
-    if (places === undefined) this.#owners.set(owner, (places = new OwnerPlaces(this.#store, owner, limit)))
-    places.setLimit(limit)
-    return places
+  #of(owner: string, limit: number): OwnerSlots {
+    let slots = this.#owners.get(owner)
+    if (slots === undefined) this.#owners.set(owner, (slots = new OwnerSlots(this.#store, owner, limit)))
+    slots.setLimit(limit)
+    return slots
   }
 
   #round(): void {
     const now = performance.now()
-    for (const [owner, places] of this.#owners) if (!places.round(now)) this.#owners.delete(owner)
+    for (const [owner, slots] of this.#owners) if (!slots.round(now)) this.#owners.delete(owner)
   }
 }
 
 /** The number of the last call of this process. */
 let calls = 0
 
-class OwnerPlaces {
+class OwnerSlots {
   readonly #store: LeaseStore
   readonly #owner: string
   readonly #lane: LeaseLane
   #limit: number
   #leased = 0
   #used = 0
-  /** Places that go back when they are left. */
+  /** Slots that go back when they are left. */
   #owed = 0
-  /** Places that the store has as leased; undefined where a call was not answered. */
+  /** Slots that the store has as leased; undefined where a call was not answered. */
   #stored: number | undefined = 0
   #wanted = 0
-  /** Fewer places were free than are needed. */
+  /** Fewer slots were free than are needed. */
   #isShort = false
   /** One call is under way at a time, so that each knows what the one before it has leased. */
   #call: Promise<unknown> = Promise.resolve()
   #calling = 0
-  /** Rounds without a place or a call. */
+  /** Rounds without a slot or a call. */
   #emptyRounds = 0
   isAway = false
 
@@ -118,7 +118,7 @@ class OwnerPlaces {
     return Math.max(0, Math.min(this.#leased, this.#limit) - this.#used)
   }
 
-  /** Where the limit was lowered, all places are leased anew, since others lease by the new limit. */
+  /** Where the limit was lowered, all slots are leased anew, since others lease by the new limit. */
   setLimit(limit: number): void {
     if (limit < this.#limit) {
       this.#owed = this.#used
@@ -177,13 +177,13 @@ class OwnerPlaces {
     return { granted: BigInt(granted), elsewhere: BigInt(elsewhere) }
   }
 
-  #giveBack(places: number): void {
-    if (places <= 0) return
-    this.#leased -= places
+  #giveBack(slots: number): void {
+    if (slots <= 0) return
+    this.#leased -= slots
     this.#report()
   }
 
-  /** Has the store know how many places are leased. A call that fails is repeated by a later round. */
+  /** Has the store know how many slots are leased. A call that fails is repeated by a later round. */
   #report(): void {
     this.#ask(0, 0).catch(() => {})
   }
@@ -200,7 +200,7 @@ class OwnerPlaces {
     if (least === 0 && this.#stored === held) return NOTHING
     this.#stored = undefined
     try {
-      const lease = await this.#store.places({ owner: this.#owner, call: ++calls, held, limit, least, most })
+      const lease = await this.#store.slots({ owner: this.#owner, call: ++calls, held, limit, least, most })
       this.#leased += lease.granted
       this.#stored = held + lease.granted
       this.isAway = false
