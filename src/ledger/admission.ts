@@ -12,7 +12,7 @@ import type { RequestedClass } from '../protocols/requested-output.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import { imageTool, leavesImagesOpen, type ImageTool } from './image-tool.ts'
-import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
+import { mostExpensive, endpointsByModel, type ModelTerms } from './model-terms.ts'
 import { isConfigured, isFree, type Price, type Prices } from './prices.ts'
 import { hasUnbilledFee, hasUnbilledSearches, hasUnbilledSearching, searchRate } from './tool-fees.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
@@ -105,7 +105,7 @@ export function reserve(
   })
   const modelLimit = modelLimitOf(endpoints)
   const most = worst(modelLimit)
-  const { price, classes: priced } = models.length === 1 ? models[0]! : dearest(models, most)
+  const { price, classes: priced } = models.length === 1 ? models[0]! : mostExpensive(models, most)
   const open = ledger.reserve(
     {
       id,

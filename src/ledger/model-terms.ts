@@ -20,7 +20,7 @@ export function endpointsByModel(
 }
 
 /** The terms under which so much usage costs most: those of the hold, whichever model answers. */
-export function dearest(terms: readonly ModelTerms[], worst: Usage): ModelTerms {
+export function mostExpensive(terms: readonly ModelTerms[], worst: Usage): ModelTerms {
   const cost = ({ price, classes }: ModelTerms): bigint =>
     price === undefined ? 0n : rateWorst(worst, heldPrice(price, classes), 0).origin
   return terms.reduce((most, one) => (cost(one) > cost(most) ? one : most))
@@ -28,7 +28,7 @@ export function dearest(terms: readonly ModelTerms[], worst: Usage): ModelTerms 
 
 /** The terms under which so much usage of a request costs most: those of the model that answers, once one does. */
 export const termsFor = (request: ReservationRequest, usage: Usage): Pick<ReservationRequest, 'price' | 'classes'> =>
-  request.models === undefined || request.isAnswered === true ? request : dearest(request.models, usage)
+  request.models === undefined || request.isAnswered === true ? request : mostExpensive(request.models, usage)
 
 /** A model answers: the generation is charged and recorded on its terms. */
 export function adoptTerms({ request }: OpenGeneration, fallback: string | undefined): void {

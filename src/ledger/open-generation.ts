@@ -23,7 +23,7 @@ export type ReservationRequest = Pick<
   price: Price | undefined
   /** The classes of service in which it may be served at another price. */
   classes?: PricedClasses | undefined
-  /** Where other models may answer: the terms of each, the requested one first; those above are the dearest. */
+  /** Where other models may answer: the terms of each, the requested one first; those above are the most expensive. */
   models?: readonly ModelTerms[] | undefined
   /** One of them answers. */
   isAnswered?: boolean

@@ -74,7 +74,7 @@ describe('fallback models', () => {
     ])
   })
 
-  once('the hold covers the dearest of them', async () => {
+  once('the hold covers the most expensive of them', async () => {
     const { gateway } = await threeModels(['well', 'well', 'well'], { fallbacks: ['middle', 'dear'] })
     const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'cheap', stream: true, limit: 1_000 })
     await response.text()

@@ -198,7 +198,7 @@ export class CandidateFinder {
       return `its quantization is ${routing.quantization ?? 'not known'}`
     if (regions !== undefined && (routing.region === undefined || !regions.includes(routing.region)))
       return `its region is ${routing.region ?? 'not known'}`
-    return maxPrice === undefined ? undefined : tooDear(this.#modules.prices.of(model, [endpoint]), maxPrice)
+    return maxPrice === undefined ? undefined : tooExpensive(this.#modules.prices.of(model, [endpoint]), maxPrice)
   }
 }
 
@@ -255,7 +255,7 @@ function withNames(read: RoutingPreferences | undefined, endpoints: readonly End
 }
 
 /** The highest rates count: a long prompt has them. */
-function tooDear(price: Price | undefined, most: NonNullable<RoutingPreferences['maxPrice']>): string | undefined {
+function tooExpensive(price: Price | undefined, most: NonNullable<RoutingPreferences['maxPrice']>): string | undefined {
   if (price === undefined) return 'its price is not known'
   for (const item of ['prompt', 'completion'] as const) {
     const limit = most[item]

@@ -95,7 +95,7 @@ function panic<Endpoint>(
 /** Cheap endpoints may be slower by this factor. */
 const TOLERATED = 5
 
-/** Beyond that, an endpoint that is so many times slower than the fastest one is as many times dearer. */
+/** Beyond that, an endpoint that is so many times slower than the fastest one counts as that many times costlier. */
 function slow<Endpoint>(all: readonly Choosable<Endpoint>[], now: number): void {
   let fastest = Infinity
   for (const one of all) {
@@ -213,7 +213,7 @@ function stick<Endpoint>(ranked: Choosable<Endpoint>[], size: RequestSize): numb
   )
   if (at < 0) return cached.tokens
   const there = ranked[at]!
-  // Without prices a full prompt is taken to be dearer than a cached one.
+  // Without prices a full prompt is assumed to cost more than a cached one.
   const stays =
     there.price === undefined ||
     first.price === undefined ||
