@@ -63,7 +63,7 @@ export const PAGES: readonly PageRoute[] = [
     icon: 'play',
     group: 'activity',
     key: 'p',
-    canSee: ({ makeKeys }) => makeKeys,
+    canSee: ({ createKeys }) => createKeys,
     page: lazy(() => import('../pages/playground/index.tsx').then(({ Playground }) => ({ default: Playground }))),
   },
   {

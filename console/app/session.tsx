@@ -9,11 +9,11 @@ export type May = {
   isOwner: boolean
   /** People of some account, or all. */
   managePeople: boolean
-  /** True where keys of others in `account` can be made and changed. */
+  /** True where keys of others in `account` can be created and changed. */
   manageAccount(account: string): boolean
-  makeKeys: boolean
+  createKeys: boolean
   /** Own keys, those of the playground too, in `account`. */
-  makeKeysIn(account: string): boolean
+  createKeysIn(account: string): boolean
   /** Bodies of requests, at least of own keys. */
   seeBodies: boolean
   seeChanges: boolean
@@ -33,7 +33,7 @@ function mayOf({ roles }: Session): May {
   const changeInstallation = isOwner || here.includes('admin')
   const seeBook = roles.some(({ scope, role }) => scope === 'installation' || role !== 'member')
   const administered = new Set(roles.filter(({ role }) => role === 'admin').map(({ scope }) => scope))
-  const makers = new Set(roles.filter(({ role }) => role !== 'viewer').map(({ scope }) => scope))
+  const creatable = new Set(roles.filter(({ role }) => role !== 'viewer').map(({ scope }) => scope))
   return {
     isOwner,
     changeInstallation,
@@ -42,9 +42,9 @@ function mayOf({ roles }: Session): May {
     manageAccount: (account) => changeInstallation || administered.has(account),
     seeBook,
     seeOthers: seeBook || roles.some(({ requests }) => requests === 'all'),
-    seeBodies: changeInstallation || makers.size > 0,
-    makeKeys: changeInstallation || makers.size > 0,
-    makeKeysIn: (account) => changeInstallation || makers.has(account),
+    seeBodies: changeInstallation || creatable.size > 0,
+    createKeys: changeInstallation || creatable.size > 0,
+    createKeysIn: (account) => changeInstallation || creatable.has(account),
     seeChanges: here.length > 0 || administered.size > 0,
   }
 }

@@ -13,10 +13,10 @@ export async function toClipboard(text: string): Promise<boolean> {
 /** Puts `text` on the clipboard, and says so. */
 export async function copy(text: string, name: string): Promise<void> {
   if (await toClipboard(text)) notifications.show({ id: 'copied', message: `${name} copied`, autoClose: 2000 })
-  else sayRefused()
+  else showRefusal()
 }
 
-export const sayRefused = (): void =>
+export const showRefusal = (): void =>
   void notifications.show({
     id: 'copied',
     color: 'red',

@@ -1,6 +1,6 @@
 import { ActionIcon, Tooltip } from '@mantine/core'
 import { useEffect, useState } from 'react'
-import { sayRefused, toClipboard } from './copy.ts'
+import { showRefusal, toClipboard } from './copy.ts'
 import { Icon } from './icons.tsx'
 
 const SHOWN_MS = 1500
@@ -15,7 +15,7 @@ export function Code({ text, name = 'text' }: { text: string; name?: string }) {
   }, [copied])
   const copy = async (): Promise<void> => {
     if (await toClipboard(text)) setCopied(true)
-    else sayRefused()
+    else showRefusal()
   }
   return (
     <div className="code">

@@ -52,7 +52,7 @@ export async function firstOwner({ users, passwords, changes }: People, store: S
   if (chosen === undefined || (await users.exist())) return
   const { email, password } = chosen
   const hash = password === undefined ? undefined : await passwords.hash(password)
-  const owner = users.make({ name: email.slice(0, email.indexOf('@')), email, password: hash })
+  const owner = users.create({ name: email.slice(0, email.indexOf('@')), email, password: hash })
   const entry = { action: 'user.create', target: owner.id, after: { email } }
   // Another process that starts may be first, and this one refused then.
   await isAccepted(store.together(() => [users.addFirst(owner), changes.add(COMMAND_LINE, entry)]))

@@ -29,7 +29,7 @@ export class Sessions {
   }
 
   /** A new session and its text, which is not stored; `begin` stores the session. */
-  make(
+  create(
     user: User,
     { address, client }: SessionClient,
     { idleMs, mostMs }: { idleMs: number; mostMs: number },

@@ -43,7 +43,7 @@ export class SignIn {
   }
 
   /** A new link and its text, which is not stored; `addLink` stores the link. Without a user: for the first owner. */
-  makeLink(user?: User): { link: SignInLink; text: string; kind: LinkKind } {
+  createLink(user?: User): { link: SignInLink; text: string; kind: LinkKind } {
     const [text, now] = [newSecret(), this.#now()]
     const kind = kindFor(user)
     const expiresAt = now + (kind === 'invite' ? INVITE_MS : LINK_MS)
@@ -57,7 +57,7 @@ export class SignIn {
   /** A link for the first owner; undefined where there is a user. */
   async firstLink(): Promise<string | undefined> {
     if (await this.#users.exist()) return undefined
-    const { link, text } = this.makeLink()
+    const { link, text } = this.createLink()
     await this.addLink(link)
     return text
   }
@@ -77,7 +77,7 @@ export class SignIn {
     const kind = kindFor(user)
     const name = person.name?.trim()
     if (user === undefined) {
-      const owner = this.#joined(this.#users.make({ name: name ?? 'Owner', password }))
+      const owner = this.#joined(this.#users.create({ name: name ?? 'Owner', password }))
       const writes = (): Promise<unknown>[] => [
         orUsedUp(this.#store.useLink(link.hash)),
         orUsedUp(this.#users.addFirst(owner)),

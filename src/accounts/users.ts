@@ -68,7 +68,7 @@ export class Users {
   }
 
   /** A new user; `add` stores it. */
-  make({ name, email, password }: NewUser): User {
+  create({ name, email, password }: NewUser): User {
     return {
       id: newId('usr'),
       name: name.trim(),

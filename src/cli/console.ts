@@ -14,7 +14,7 @@ export async function openConsole(given: Given): Promise<void> {
     const { users, signIn, changes } = openPeople(store, store.time)
     const wanted = given.text('user')
     const user = wanted === undefined ? await firstOwner(users) : await users.named(wanted)
-    const { link, text } = signIn.makeLink(user)
+    const { link, text } = signIn.createLink(user)
     const entry = user && { action: 'link.create', target: user.id, after: { user: user.name } }
     await allOf(
       store.together(() => [signIn.addLink(link), ...(entry === undefined ? [] : [changes.add(COMMAND_LINE, entry)])]),

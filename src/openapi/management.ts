@@ -73,7 +73,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'DELETE /session': { summary: 'Sign out', status: 204 },
 
   'GET /keys': { summary: 'Keys', answer: all('KeyAnswer') },
-  'POST /keys': { summary: 'Make a key', body: keys.CREATE, answer: one('NewKeyAnswer'), status: 201 },
+  'POST /keys': { summary: 'Create a key', body: keys.CREATE, answer: one('NewKeyAnswer'), status: 201 },
   'GET /keys/{id}': { summary: 'A key', answer: one('KeyAnswer') },
   'PATCH /keys/{id}': { summary: 'Change a key', body: keys.CHANGE, answer: one('KeyAnswer') },
   'DELETE /keys/{id}': { summary: 'Revoke a key', status: 204 },
@@ -85,7 +85,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
 
   'GET /accounts': { summary: 'Accounts', answer: all('AccountAnswer') },
-  'POST /accounts': { summary: 'Make an account', body: accounts.CREATE, answer: one('AccountAnswer'), status: 201 },
+  'POST /accounts': { summary: 'Create an account', body: accounts.CREATE, answer: one('AccountAnswer'), status: 201 },
   'GET /accounts/{id}': { summary: 'An account', answer: one('AccountAnswer') },
   'PATCH /accounts/{id}': { summary: 'Change an account', body: accounts.CHANGE, answer: one('AccountAnswer') },
   'POST /accounts/{id}/credits': {

@@ -147,10 +147,10 @@ const predicting = {
 } as const
 
 const predictions = [
-  prediction({ path: '/v1/predictions', summary: 'Make a prediction', ...predicting }),
+  prediction({ path: '/v1/predictions', summary: 'Create a prediction', ...predicting }),
   prediction({
     path: '/v1/models/{model}/predictions',
-    summary: 'Make a prediction with a model',
+    summary: 'Create a prediction with a model',
     ...predicting,
     body: { ...predicting.body, example: { input: { prompt: 'Hello' } } },
   }),

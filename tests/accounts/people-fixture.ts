@@ -8,14 +8,14 @@ import type { Session, Store, User } from '../../src/store/store.ts'
 
 /** A stored user. */
 export async function added({ users }: People, { roles, ...person }: NewUser & { roles: Role[] }): Promise<User> {
-  const user = users.make(person)
+  const user = users.create(person)
   await users.add(user, roles)
   return user
 }
 
 /** The text of a stored link. */
 export async function linkFor({ signIn }: People, user?: User): Promise<string> {
-  const { link, text } = signIn.makeLink(user)
+  const { link, text } = signIn.createLink(user)
   await signIn.addLink(link)
   return text
 }
@@ -27,7 +27,7 @@ export async function begin(
   client: SessionClient,
   times: { idleMs: number; mostMs: number },
 ): Promise<{ session: Session; text: string }> {
-  const made = sessions.make(user, client, times)
+  const made = sessions.create(user, client, times)
   await sessions.begin(made.session)
   return made
 }

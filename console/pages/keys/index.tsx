@@ -35,7 +35,7 @@ export function Keys() {
           <Button variant="default" onClick={() => dialogs.open('connect')}>
             Connect a client
           </Button>
-          {may.makeKeys && <AddButton onClick={() => dialogs.open('make')}>Make a key</AddButton>}
+          {may.createKeys && <AddButton onClick={() => dialogs.open('make')}>Make a key</AddButton>}
         </>
       }
     >

@@ -32,7 +32,7 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
       <Empty
         icon="key"
         title="No keys yet"
-        action={may.makeKeys ? <Button onClick={onMake}>Make a key</Button> : undefined}
+        action={may.createKeys ? <Button onClick={onMake}>Make a key</Button> : undefined}
       >
         A client needs a key. You choose its kind, its models and how much it may spend.
       </Empty>

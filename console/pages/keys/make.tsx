@@ -43,7 +43,7 @@ export function MakeKey({ opened, onClose, onMade }: Props) {
 function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
   const { account: scoped } = useScope()
   const { may } = useSigned()
-  const accounts = (useAccounts().data?.data ?? []).filter(({ id }) => may.makeKeysIn(id))
+  const accounts = (useAccounts().data?.data ?? []).filter(({ id }) => may.createKeysIn(id))
   const [kind, setKind] = useState<KeyKind>('pay-as-you-go')
   const [chosen, setChosen] = useState<string | null>(null)
   const [lifetime, setLifetime] = useState('')

@@ -34,7 +34,7 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
   const { may } = useSigned()
   const { data: row } = answer
   const isFile = row.source === 'sluice.yaml'
-  const canChange = may.makeKeys && row.revoked_at === null && !isFile
+  const canChange = may.createKeys && row.revoked_at === null && !isFile
   return (
     <Stack gap="xl">
       <Facts>

@@ -76,7 +76,7 @@ const isRunning = (runs: readonly (RunState | undefined)[]): boolean =>
 function useRuns(draft: Draft) {
   const { account } = useScope()
   const { may } = useSigned()
-  const usable = (useAccounts().data?.data ?? []).filter(({ id }) => may.makeKeysIn(id))
+  const usable = (useAccounts().data?.data ?? []).filter(({ id }) => may.createKeysIn(id))
   const [runs, setRuns] = useState<(RunState | undefined)[]>([])
   const [running, setRunning] = useState<Run[]>([])
   const send = (): void => {

@@ -37,7 +37,7 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
             Copy link
           </button>
         )}
-        {request?.model && may.makeKeys && canTry(request) && (
+        {request?.model && may.createKeys && canTry(request) && (
           <To path={`/playground?model=${encodeURIComponent(request.model)}`} className="link">
             Try the model
           </To>

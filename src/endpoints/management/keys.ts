@@ -161,7 +161,7 @@ export async function changeKey(app: AppContext, inbound: ManagementRequest): Pr
   const key = await keyFor(app, inbound, 'keys.change')
   const before = await shownOne(app, key)
   checkVersion(inbound, changeable(before))
-  if (key.revokedAt !== null) throw new GatewayError('conflict', 'This key is revoked: make a new one.')
+  if (key.revokedAt !== null) throw new GatewayError('conflict', 'This key is revoked: create a new one.')
   const isOtherRole = body.role !== undefined || body.scope !== undefined
   const role = isOtherRole ? await roleOf(app, inbound, key.kind, body, key.accountId) : undefined
   const changed = { ...key, ...readOptions(app, body), ...(isOtherRole ? storedRole(role) : {}) }
@@ -197,7 +197,10 @@ export async function rotateKey(app: AppContext, inbound: ManagementRequest): Pr
   const { grace_seconds: grace = 0 } = await bodyOf(inbound, ROTATE)
   const key = await keyFor(app, inbound, 'keys.change')
   if (key.revokedAt !== null || (key.expiresAt ?? Infinity) <= app.clock.now())
-    throw new GatewayError('conflict', `This key is ${key.revokedAt === null ? 'expired' : 'revoked'}: make a new one.`)
+    throw new GatewayError(
+      'conflict',
+      `This key is ${key.revokedAt === null ? 'expired' : 'revoked'}: create a new one.`,
+    )
   if (key.role !== null) await roleOf(app, inbound, key.kind, key as { role: RoleName; scope: string }, key.accountId)
   const entry = { action: 'key.rotate', target: key.id, accountId: key.accountId }
   const { id, text } = await app.keys.rotate(key.id, grace * 1000, (row) => [

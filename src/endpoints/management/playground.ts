@@ -31,7 +31,7 @@ export async function createPlaygroundKey(app: AppContext, inbound: ManagementRe
   const { account: wanted } = await bodyOf(inbound, CREATE)
   const { user } = inbound.caller
   if (user === undefined)
-    throw new GatewayError('permission_denied', 'The playground takes a session; make a key with POST /keys instead.')
+    throw new GatewayError('permission_denied', 'The playground takes a session; create a key with POST /keys instead.')
   const account = await accountFor(app, inbound, wanted ?? onlyAccount(inbound), 'playground.use')
   const period = Math.floor(app.clock.now() / REUSED_MS)
   const expiresAt = (period + 2) * REUSED_MS

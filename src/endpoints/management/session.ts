@@ -62,7 +62,7 @@ export async function beginSession(app: AppContext, inbound: ManagementRequest):
   const times = sessionTimes(isLoopbackHost(hostOf(request)), app.config.console.sessionHours)
   const client = { address: clientAddress, client: request.headers.get('user-agent') }
   const { sessions, changes } = app.people
-  const { session, text } = sessions.make(user, client, times)
+  const { session, text } = sessions.create(user, client, times)
   const actor = { id: user.id, name: user.name, address: client.address }
   const entry = { action: 'session.begin', target: user.id, after: { how, session: session.id } }
   await allOf(app.store.together(() => [...writes(), sessions.begin(session), changes.add(actor, entry)]))

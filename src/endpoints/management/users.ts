@@ -79,7 +79,7 @@ export async function createUser(app: AppContext, inbound: ManagementRequest): P
   if (wanted.length === 0 && !inbound.caller.may('people.change'))
     throw invalid('roles', 'must have a role in an account of yours')
   const { users } = app.people
-  const user = users.make({ name: body.name!, email: body.email ?? undefined })
+  const user = users.create({ name: body.name!, email: body.email ?? undefined })
   const after = await shown(app, inbound, user, wanted)
   const entry = { action: 'user.create', target: user.id, ...accountOf(wanted), after }
   await changeLogged(app, inbound, () => [users.add(user, wanted)], entry)
@@ -129,7 +129,7 @@ export async function removeUser(app: AppContext, inbound: ManagementRequest): P
 export async function createLink(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { user, held } = await userFor(app, inbound)
   requireAllOf(inbound, user, held, false)
-  const { link, text, kind } = app.people.signIn.makeLink(user)
+  const { link, text, kind } = app.people.signIn.createLink(user)
   const origin = originOf(inbound.request, app.config.listen.publicUrl)
   const entry = { action: 'link.create', target: user.id, after: { kind, user: user.name } }
   await changeLogged(app, inbound, () => [app.people.signIn.addLink(link)], entry)
@@ -176,7 +176,7 @@ export async function setPassword(app: AppContext, inbound: ManagementRequest): 
   const { password, old_password: old } = await bodyOf(inbound, PASSWORD)
   const { user } = await userFor(app, inbound)
   if (inbound.caller.user?.id !== user.id)
-    throw new GatewayError('permission_denied', 'A password is set by its user alone; make a link for them instead.')
+    throw new GatewayError('permission_denied', 'A password is set by its user alone; create a link for them instead.')
   if (password === undefined) throw invalid('password', 'is required; null removes it')
   if (password !== null && user.email === null) throw invalid('password', 'requires an e-mail address to sign in with')
   const { passwords, users, sessions, signIn } = app.people
