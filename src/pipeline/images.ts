@@ -8,12 +8,10 @@ import { originOf } from '../http/serve.ts'
 import type { Chunk, TextSource } from '../http/stream.ts'
 import { mediaTypeOf } from '../protocols/images/shapes.ts'
 import { readResponseText, type Upstream } from '../providers/attempt.ts'
-import type { Endpoint } from '../providers/catalogue.ts'
 import { fetchImages } from '../providers/image-urls.ts'
 import { joinResponses } from '../providers/join-responses.ts'
 import type { GenerationHooks } from './hooks.ts'
-
-const isImagesApi = ({ protocol }: Pick<Endpoint, 'protocol'>): boolean => protocol === 'images'
+import { isImagesApi } from './images-api.ts'
 
 /** Providers finish, and charge, an image whether or not anyone still waits for it. */
 export const finishesWithoutClient = isImagesApi

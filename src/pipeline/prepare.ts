@@ -31,6 +31,7 @@ import { HeavyRequest } from './heavy/request.ts'
 import { comesAgain, hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
+import { isImagesApi } from './images-api.ts'
 import { makesObjects } from './issued-ids.ts'
 import type { MediaResolver, ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
@@ -127,7 +128,7 @@ export async function parse(
   if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
   const received = { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread }
   if (heavy && !comesAgain(body, app.conversations, accountId)) return new HeavyRequest(app, inbound, route, received)
-  const mostMediaBytes = protocol === 'images' ? Infinity : HEAVY.bytes
+  const mostMediaBytes = isImagesApi({ protocol }) ? Infinity : HEAVY.bytes
   return read(app, inbound, route, rawRequest, options, mostMediaBytes).catch((error: unknown) => {
     if (error instanceof TooHeavy) return new HeavyRequest(app, inbound, route, { ...received, api: error.api })
     throw error

@@ -3,6 +3,7 @@ import type { ConversationMemory } from '../../protocols/conversation-memory.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { ScannedBody } from '../../protocols/protocol.ts'
 import type { ReceivedBody } from '../../protocols/raw-request.ts'
+import { isImagesApi } from '../images-api.ts'
 
 /**
  * From these weights on, reading and writing a request would hold up the event loop for more than about 20 ms.
@@ -28,8 +29,8 @@ const EMBEDDED = 4
 const CONTINUED = 2
 
 /** Reports whether a request has to be read and written in another process. Those for images are short or one text. */
-export function isHeavy(body: ReceivedBody, { protocol }: { protocol: ProtocolName }): boolean {
-  return protocol !== 'images' && weighs(body, 1)
+export function isHeavy(body: ReceivedBody, api: { protocol: ProtocolName }): boolean {
+  return !isImagesApi(api) && weighs(body, 1)
 }
 
 const weighs = ({ bytes, scan }: ReceivedBody, times: number): boolean =>
