@@ -1,4 +1,4 @@
-/** Providers that break, lie or hang: no broken answer looks whole, no client waits for ever, nothing secret passes. */
+/** Providers that fail, send wrong data or hang: no broken response looks complete, and no client waits forever. */
 import type { Socket } from 'bun'
 import { auditFault } from './book.ts'
 import { type Asked, isWhole, PROTOCOLS, providersAt, send } from './requests.ts'

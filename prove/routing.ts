@@ -1,4 +1,4 @@
-/** Endpoints that fail beside one that is well: no request fails that could be saved, and no storm doubles. */
+/** Endpoints that fail beside a healthy one: no request fails that could be served, and retries multiply no load. */
 import { ask, ENDED, PROTOCOLS } from '../tests/gateway/asking.ts'
 import { type Behaviour, poolConfig, type Upstream, upstream } from '../tests/routing/upstreams.ts'
 import { auditFault } from './book.ts'
@@ -20,7 +20,7 @@ const RECOVERY_MS = 30_000
 type ProtocolName = (typeof PROTOCOLS)[number]
 type Pattern = Behaviour | 'down' | 'flapping'
 
-/** Two faults at a time, beside a third endpoint that is well. */
+/** Two faults at a time, beside a third, healthy endpoint. */
 const PATTERNS: [Pattern, Pattern][] = [
   ['down', 'failing'],
   ['stalled', 'limited'],
@@ -115,7 +115,7 @@ async function proveFailover(
   }
 }
 
-/** An endpoint that is well again gets its requests back, first a few. */
+/** An endpoint that has recovered gets its requests back, first a few. */
 async function proveRecovery(): Promise<Finding> {
   const protocol = 'chat.completions'
   const { server, upstreams, stop } = await pool(protocol, ['failing', 'well'])
@@ -140,7 +140,7 @@ async function proveRecovery(): Promise<Finding> {
   }
 }
 
-/** A restart forgets neither a cool-down nor an endpoint that is well. */
+/** A restart forgets neither a cool-down nor a healthy endpoint. */
 async function proveRestart(requests: number): Promise<Finding> {
   const protocol = 'messages'
   const { server, upstreams, stop } = await pool(protocol, ['limited', 'well', 'well'])

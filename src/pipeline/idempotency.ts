@@ -216,7 +216,7 @@ export class Idempotency {
       const text = await execution.streamed
       if (text !== undefined) await this.#save(accountId, key, execution, { status, headers, body: Buffer.from(text) })
     }
-    // An answer that cannot be kept was given all the same.
+    // An answer that cannot be kept was sent nevertheless.
     void save()
       .catch(() => {})
       .finally(done)

@@ -50,7 +50,7 @@ async function receive(
 export async function listFiles(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const { after, limit, order, purpose } = isAnthropic(call) ? readAnthropicQuery(call.query) : readQuery(call.query)
   const page = await app.files.list(call.identity.accountId, { after: after?.id, limit: limit + 1, order, purpose })
-  // Starting over at the first page would make the client loop for ever.
+  // Starting over at the first page would make the client loop forever.
   if (page === undefined) throw invalid(after!.param, 'must be the id of one of these files')
   const data = page.slice(0, limit)
   const bounds = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.length > limit }

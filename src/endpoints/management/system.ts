@@ -3,7 +3,7 @@ import type { AppContext } from '../../context.ts'
 import { isLoopbackHost } from '../../http/own-origin.ts'
 import { answer, time } from './answer.ts'
 
-/** The state of the server. `problems`: sentences, the gravest first; empty when all is well. */
+/** The state of the server. `problems`: sentences, the most serious first; empty without any. */
 export type SystemAnswer = {
   version: string
   runtime: string
