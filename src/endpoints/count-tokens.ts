@@ -1,4 +1,4 @@
-import { ownTurn } from '../json/own-turn.ts'
+import { exclusiveTurn } from '../json/exclusive-turn.ts'
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError, invalid } from '../error.ts'
@@ -137,9 +137,9 @@ async function count(
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
     // Parsing and counting a long body take tens of milliseconds each.
-    await ownTurn()
+    await exclusiveTurn()
     const request = counting.read(rawRequest)
-    await ownTurn()
+    await exclusiveTurn()
     checkAllowed(inbound.identity, app.catalogue.named(request.model).model)
     const all = media?.endpoints ?? app.candidates.of(inbound, request.model, protocol).endpoints
     const endpoint = representingEndpoints(request, all)[0]!

@@ -1,5 +1,5 @@
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
-import { ownTurn } from '../json/own-turn.ts'
+import { exclusiveTurn } from '../json/exclusive-turn.ts'
 
 /** The least that must come of a body in each period. */
 type Pace = { periodMs: number; bytes: number }
@@ -37,7 +37,7 @@ export class BodyPieces implements Expiring {
 
   /** The next piece, or undefined at the end. Rejects if the client leaves. */
   async next(): Promise<Uint8Array | undefined> {
-    if (this.#wasSmall) await ownTurn()
+    if (this.#wasSmall) await exclusiveTurn()
     this.#isReading = true
     const { value } = await this.#reader.read()
     this.#isReading = false

@@ -3,7 +3,7 @@ import { GatewayError } from '../error.ts'
 import { type EncodedRequest, encodeRequest, knownTarget, parseTarget, type RequestBody } from './encode-request.ts'
 import type { HeaderReader } from './header-lines.ts'
 import { free, isLong, packed, PackedBytes, type Waiting } from './long-reads.ts'
-import { ownTurn } from '../json/own-turn.ts'
+import { exclusiveTurn } from '../json/exclusive-turn.ts'
 import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
 import { type CallSignal, Connection, type ConnectionUser, takeIdle } from './connection.ts'
@@ -258,7 +258,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   /** Leaves the event loop to others. */
   #rest(): void {
     this.#resting = true
-    void ownTurn().then(() => {
+    void exclusiveTurn().then(() => {
       turnStartedAt = undefined
       this.#resting = false
       if (this.#reader !== undefined) this.#goOn()

@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer'
 import { GatewayError } from '../error.ts'
-import { ownText } from '../json/own-text.ts'
+import { detachedCopy } from '../json/detached-copy.ts'
 
 /**
  * One frame of an event stream. `unprefixed`: JSON without a `data:` field, the form in which Google's servers append
@@ -79,7 +79,7 @@ export class FrameSplitter {
       at = text.indexOf('\n', from)
     }
     // A line that arrives in many chunks is only joined, never searched again, so a huge frame takes linear time.
-    if (from < text.length) this.#partial += from === 0 ? text : ownText(text.slice(from))
+    if (from < text.length) this.#partial += from === 0 ? text : detachedCopy(text.slice(from))
     this.#checkLength(this.#partial.length)
   }
 

@@ -7,7 +7,7 @@ import type { PerAddress } from './address-bound.ts'
 import { ConnectionLimits } from './connection-limits.ts'
 import { type MemoryBudget, UNCOUNTED_BYTES } from './memory-budget.ts'
 import { isStreamed } from './stream.ts'
-import { Turns } from './turns.ts'
+import { LoopTurns } from './loop-turns.ts'
 
 export type ListenOptions = {
   host: string
@@ -70,7 +70,7 @@ const assertFree = ({ host, port }: { host: string; port: number }): void =>
 
 /** Requests have no time limit here, only idle connections do. */
 function serve(options: ListenOptions): Listening {
-  const turns = new Turns()
+  const turns = new LoopTurns()
   const server = Bun.serve({
     // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,

@@ -1,4 +1,4 @@
-import { ownTurn } from './own-turn.ts'
+import { exclusiveTurn } from './exclusive-turn.ts'
 import { BINARY } from './body-scan.wasm.ts'
 import { type BodyLimits, excess } from './weight.ts'
 
@@ -217,14 +217,14 @@ export function scanShort(bytes: Buffer, limits: BodyLimits, longBytes?: number)
 async function scanLong(bytes: Buffer, limits: BodyLimits): Promise<Scanned> {
   const scanner = new Scanner(bytes.length)
   for (let at = 0; at < bytes.length; at += COPIED_BYTES) {
-    await ownTurn()
+    await exclusiveTurn()
     scanner.copy(bytes, at, at + COPIED_BYTES)
   }
   scanner.begin(bytes.length, limits.depth)
-  do await ownTurn()
+  do await exclusiveTurn()
   while (scanner.step(SLICE_BYTES))
   // A long text is one step: what follows has a turn of its own.
-  await ownTurn()
+  await exclusiveTurn()
   return scanner.result(bytes, limits)
 }
 

@@ -1,4 +1,4 @@
-import { ownTurn } from '../json/own-turn.ts'
+import { exclusiveTurn } from '../json/exclusive-turn.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
 import { whenLeased } from '../ledger/leases.ts'
@@ -38,7 +38,7 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
   const { context, preparedRequests, endpoints, promptCount } = selected
   try {
     // Writing long media takes tens of milliseconds.
-    if (media !== undefined) await ownTurn()
+    if (media !== undefined) await exclusiveTurn()
     const { memory } = app
     // A provider in this process works on what it was sent.
     const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)

@@ -1,4 +1,4 @@
-import { ownTurn } from '../json/own-turn.ts'
+import { exclusiveTurn } from '../json/exclusive-turn.ts'
 import { replaceAt, type JsonPath } from '../json/edit.ts'
 import type { MediaData, MediaReference, RawRequest } from '../protocols/protocol.ts'
 import type { LoadedMedia } from './media-memory.ts'
@@ -13,7 +13,7 @@ export async function inline(rawRequest: RawRequest, loaded: readonly LoadedMedi
       encoded.set(bytes, base64)
       const medium = { mediaType, filename, data: base64 }
       // Each step through a long medium takes tens of milliseconds: other requests are served in between.
-      await ownTurn()
+      await exclusiveTurn()
       const value = reference.inline(medium)
       return { path: reference.path, value, text: jsonText(reference, medium, value) }
     }),

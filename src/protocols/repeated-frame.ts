@@ -1,4 +1,4 @@
-import { ownText } from '../json/own-text.ts'
+import { detachedCopy } from '../json/detached-copy.ts'
 import { isObject, tryParse } from '../json/parse.ts'
 
 /**
@@ -24,7 +24,7 @@ export class RepeatedFrame {
     const probe = tryParse(data.slice(0, from) + PROBE + data.slice(to))
     if (to === -1 || !isObject(probe) || read(probe) !== PROBE) return undefined
     // Frames that come in a burst are parts of one text.
-    return new RepeatedFrame(ownText(data.slice(0, from)), ownText(data.slice(to)))
+    return new RepeatedFrame(detachedCopy(data.slice(0, from)), detachedCopy(data.slice(to)))
   }
 
   /** Undefined for a frame that differs in anything else. */

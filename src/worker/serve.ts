@@ -27,7 +27,7 @@ const GROUP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP',
 
 /** Does the jobs that come on standard input, one after the other, until that ends. */
 export async function serveJobs(handlers: Readonly<Record<string, JobHandler>>): Promise<void> {
-  giveWay()
+  yieldToServer()
   let last: Promise<void> = Promise.resolve()
   const reader = new MessageReader((message) => {
     last = last.then(() => answer(handlers, message))
@@ -37,7 +37,7 @@ export async function serveJobs(handlers: Readonly<Record<string, JobHandler>>):
 }
 
 /** The server goes first: in the use of the processor, and in what the system keeps when memory is short. */
-export function giveWay(): void {
+export function yieldToServer(): void {
   for (const signal of GROUP_SIGNALS) process.on(signal, () => {})
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { ownTurn } from '../../src/json/own-turn.ts'
+import { exclusiveTurn } from '../../src/json/exclusive-turn.ts'
 
 test('of many that wait for a turn of their own, each gets one, in the order of their steps', async () => {
   let turn = 0
@@ -12,7 +12,7 @@ test('of many that wait for a turn of their own, each gets one, in the order of 
   const steps: { who: number; turn: number }[] = []
   const work = async (who: number): Promise<void> => {
     for (let step = 0; step < 3; step++) {
-      await ownTurn()
+      await exclusiveTurn()
       steps.push({ who, turn })
     }
   }

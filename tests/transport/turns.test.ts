@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
-import { Turns } from '../../src/http/turns.ts'
+import { LoopTurns } from '../../src/http/loop-turns.ts'
 
 /** Requests that come without a pause, as the runtime gives them while it accepts connections. */
 
-const begin = (turns: Turns, count: number): (Promise<void> | undefined)[] =>
+const begin = (turns: LoopTurns, count: number): (Promise<void> | undefined)[] =>
   Array.from({ length: count }, () => turns.wait())
 
 test('requests above those of one turn go on in later turns in their order, with other work between them', async () => {
-  const turns = new Turns()
+  const turns = new LoopTurns()
   const order: (number | 'other work')[] = []
   const waits = begin(turns, 1_000)
   expect(waits.findIndex((wait) => wait !== undefined)).toBe(256)
@@ -19,7 +19,7 @@ test('requests above those of one turn go on in later turns in their order, with
 })
 
 test('a request that comes while others wait goes on after them', async () => {
-  const turns = new Turns()
+  const turns = new LoopTurns()
   const waits = begin(turns, 300)
   const order: string[] = []
   for (const wait of waits) void wait?.then(() => order.push('before'))
@@ -30,7 +30,7 @@ test('a request that comes while others wait goes on after them', async () => {
 })
 
 test('requests of many turns do not wait', async () => {
-  const turns = new Turns()
+  const turns = new LoopTurns()
   for (let turn = 0; turn < 50; turn++) {
     expect(begin(turns, 100).filter((wait) => wait !== undefined)).toEqual([])
     await new Promise((resolve) => setImmediate(resolve))

@@ -1,5 +1,5 @@
 import type { AppContext } from '../../context.ts'
-import { ownTurn } from '../../json/own-turn.ts'
+import { exclusiveTurn } from '../../json/exclusive-turn.ts'
 import { isObject } from '../../json/parse.ts'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
 import { HEAVY, TooHeavy } from '../../pipeline/heavy/weight.ts'
@@ -47,7 +47,7 @@ export async function storedTexts(
     next = typeof before === 'string' ? before : undefined
     if (bytes - lastTurn < TURN_BYTES) continue
     lastTurn = bytes
-    await ownTurn()
+    await exclusiveTurn()
   }
   const items = new Map<string, Item>()
   for (const id of ids) {

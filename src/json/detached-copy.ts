@@ -1,2 +1,2 @@
 /** The same well-formed text in memory of its own: a part of a text keeps all of it. */
-export const ownText = (part: string): string => Buffer.from(part).toString()
+export const detachedCopy = (part: string): string => Buffer.from(part).toString()

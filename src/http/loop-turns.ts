@@ -10,7 +10,7 @@ const AT_ONCE = 32
  * handled meanwhile: clients that come again as fast as they are answered would hold up all else for as long as they
  * go on.
  */
-export class Turns {
+export class LoopTurns {
   /** Since the event loop was seen to turn. */
   #requests = 0
   #isLooking = false
