@@ -43,7 +43,7 @@ afterAll(() => gateway.stop())
 const PLACES: readonly (readonly [name: string, path: string, ready: string, tab?: string])[] = [
   ['home', '/', 'heading:Home'],
   ['keys', '/keys', 'heading:Keys'],
-  ['keys, make', '/keys?make=1', 'dialog:Make a key'],
+  ['keys, create', '/keys?create=1', 'dialog:Create a key'],
   ['keys, connect', '/keys?connect=1', 'dialog:Connect a client'],
   ['keys, sheet', '/keys/KEY', 'dialog:first'],
   ['accounts', '/accounts', 'heading:Accounts'],

@@ -25,8 +25,8 @@ const complete = (key: string, model = 'sandbox/chat'): Promise<Response> =>
 
 describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   test('a key is copied where the page has no right to the clipboard', async () => {
-    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
-    await page.getByRole('button', { name: 'Make the key' }).click()
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?create=1' })
+    await page.getByRole('button', { name: 'Create the key' }).click()
     const text = (await page.getByLabel('key', { exact: true }).textContent())!.trim()
     await page.getByRole('button', { name: 'Copy key' }).focus()
     await page.keyboard.press('Enter')
@@ -44,9 +44,9 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await page.keyboard.press('g')
     await page.keyboard.press('k')
     await page.getByRole('heading', { name: 'Keys', level: 1 }).waitFor()
-    await page.getByRole('button', { name: 'Make a key' }).first().focus()
+    await page.getByRole('button', { name: 'Create a key' }).first().focus()
     await page.keyboard.press('Enter')
-    await dialog(page, 'Make a key').waitFor()
+    await dialog(page, 'Create a key').waitFor()
     await page.getByLabel('Name', { exact: true }).waitFor()
     await page.keyboard.type('by keyboard')
     await page.keyboard.press('Enter')
@@ -75,12 +75,12 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   }, 60_000)
 
   test('a limit is raised from the sheet of a key, and a revoked key is refused', async () => {
-    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?create=1' })
     await page.getByLabel('Name', { exact: true }).fill('limited')
     await page.getByText('Limits, models, expiry').click()
     await page.getByLabel('Spending limit, USD').fill('0.5')
     await picture(page, 'keys-make')
-    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('button', { name: 'Create the key' }).click()
     const made = dialog(page, 'The key "limited"')
     const text = (await made.getByLabel('key', { exact: true }).textContent())!.trim()
     await made.getByRole('button', { name: 'I have copied it' }).click()
@@ -128,12 +128,12 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   }, 60_000)
 
   test('a refused value is said at its field, and the form stays', async () => {
-    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?make=1', viewport: MOBILE })
+    const { page, close, faults } = await signIn(browser, gateway, { path: '/keys?create=1', viewport: MOBILE })
     await page.getByLabel('Name', { exact: true }).fill('phone')
     await page.getByText('Limits, models, expiry').click()
     await page.getByRole('combobox', { name: 'Models' }).fill('no!model')
-    await page.getByRole('button', { name: 'Make the key' }).click()
-    await dialog(page, 'Make a key').getByRole('alert').waitFor()
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await dialog(page, 'Create a key').getByRole('alert').waitFor()
     await picture(page, 'keys-make-refused-mobile')
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('phone')
     expect(faults).toEqual([])

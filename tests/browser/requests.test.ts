@@ -212,11 +212,11 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
 describe.skipIf(!CAN_BROWSE)('a refusal', () => {
   test('leads to the limit that it was for', async () => {
     const { page, close, faults } = await opened()
-    await page.goto(`${gateway.url}/console/keys?make=1`)
+    await page.goto(`${gateway.url}/console/keys?create=1`)
     await page.getByLabel('Name', { exact: true }).fill('poor')
     await page.getByText('Limits, models, expiry').click()
     await page.getByLabel('Spending limit, USD').fill('0.000001')
-    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('button', { name: 'Create the key' }).click()
     const made = page.getByRole('dialog', { name: 'The key "poor"' })
     const key = (await made.getByLabel('key', { exact: true }).textContent())!.trim()
     expect((await complete('too dear', { key, model: 'priced/one' })).status).toBe(402)

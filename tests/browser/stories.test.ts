@@ -102,8 +102,8 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
   test('a key is made and its snippet chosen; the page says that the first request was answered', async () => {
     const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'k', 'Keys')
-    await press(page, button(page, 'Make a key').first())
-    await page.getByRole('dialog', { name: 'Make a key' }).waitFor()
+    await press(page, button(page, 'Create a key').first())
+    await page.getByRole('dialog', { name: 'Create a key' }).waitFor()
     await tabTo(page, page.getByLabel('Name', { exact: true }))
     await page.keyboard.type('snippet')
     await page.keyboard.press('Enter')
@@ -197,7 +197,7 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
   test('a limit is raised from the refusal that it caused: two actions and the amount', async () => {
     const { page, close, faults } = await signIn(browser, gateway)
     await go(page, 'k', 'Keys')
-    await press(page, button(page, 'Make a key').first())
+    await press(page, button(page, 'Create a key').first())
     await tabTo(page, page.getByLabel('Name', { exact: true }))
     await page.keyboard.type('poor')
     await press(page, page.getByText('Limits, models, expiry'))
@@ -259,7 +259,7 @@ describe.skipIf(!CAN_BROWSE)('by keyboard alone', () => {
     await page.keyboard.type('Mia Member')
     await choose(page, dialog.getByRole('combobox', { name: 'Where' }), 'default')
     await choose(page, dialog.getByRole('combobox', { name: 'Role' }), /^member/)
-    await press(page, button(dialog, 'Make the link'))
+    await press(page, button(dialog, 'Create the link'))
     await press(page, button(page, 'I have copied it'))
     const row = page.getByRole('row', { name: /Mia Member.*member of default/ })
     await press(page, button(row, 'Mia Member'))

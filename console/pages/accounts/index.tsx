@@ -18,13 +18,13 @@ import { AccountSheet } from './sheet.tsx'
 export function Accounts() {
   const { account: scoped } = useScope()
   const { may } = useSigned()
-  const [making, setMaking] = useState(false)
+  const [creating, setCreating] = useState(false)
   const accounts = useAccounts()
   const { id: opened, open } = useOpened('/accounts')
   return (
     <PageFrame
       title="Accounts"
-      actions={may.changeInstallation && <AddButton onClick={() => setMaking(true)}>Make an account</AddButton>}
+      actions={may.changeInstallation && <AddButton onClick={() => setCreating(true)}>Create an account</AddButton>}
     >
       <Panel flush>
         <Loaded asked={accounts} height={200} lines={4}>
@@ -37,7 +37,7 @@ export function Accounts() {
         </Loaded>
       </Panel>
       {opened !== undefined && <OpenAccount key={opened} id={opened} onClose={() => open(undefined)} />}
-      <MakeAccount opened={making} onClose={() => setMaking(false)} onMade={open} />
+      <CreateAccount opened={creating} onClose={() => setCreating(false)} onCreated={open} />
     </PageFrame>
   )
 }
@@ -103,11 +103,11 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
   )
 }
 
-type MakeProps = { opened: boolean; onClose: () => void; onMade: (id: string) => void }
+type CreateProps = { opened: boolean; onClose: () => void; onCreated: (id: string) => void }
 
-function MakeAccount({ opened, onClose, onMade }: MakeProps) {
+function CreateAccount({ opened, onClose, onCreated }: CreateProps) {
   const [name, setName] = useState('')
-  const make = useChange<void, Account>(
+  const create = useChange<void, Account>(
     'POST',
     () => '/accounts',
     ['/accounts'],
@@ -115,16 +115,16 @@ function MakeAccount({ opened, onClose, onMade }: MakeProps) {
   )
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    make.mutate(undefined, {
+    create.mutate(undefined, {
       onSuccess: ({ id }) => {
         onClose()
         setName('')
-        onMade(id)
+        onCreated(id)
       },
     })
   }
   return (
-    <Modal opened={opened} onClose={onClose} title="Make an account">
+    <Modal opened={opened} onClose={onClose} title="Create an account">
       <form onSubmit={submit} className="stack">
         <TextInput
           label="Name"
@@ -135,9 +135,9 @@ function MakeAccount({ opened, onClose, onMade }: MakeProps) {
           value={name}
           onChange={({ currentTarget: { value } }) => setName(value)}
         />
-        {make.error !== null && <Fault error={make.error} />}
-        <Button type="submit" loading={make.isPending}>
-          Make the account
+        {create.error !== null && <Fault error={create.error} />}
+        <Button type="submit" loading={create.isPending}>
+          Create the account
         </Button>
       </form>
     </Modal>

@@ -12,12 +12,12 @@ import { FilterInput } from '../../parts/filter-input.tsx'
 import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { SnippetChooser } from '../../parts/snippet-chooser.tsx'
 import { KeyList } from './list.tsx'
-import { MadeKey } from './made.tsx'
-import { MakeKey } from './make.tsx'
+import { CreatedKey } from './created.tsx'
+import { CreateKey } from './create.tsx'
 import { KeySheet } from './sheet.tsx'
 
 /** Dialogs of this page, which the address names. */
-const DIALOGS = ['change', 'make', 'connect'] as const
+const DIALOGS = ['change', 'create', 'connect'] as const
 
 export function Keys() {
   const { account } = useScope()
@@ -35,7 +35,7 @@ export function Keys() {
           <Button variant="default" onClick={() => dialogs.open('connect')}>
             Connect a client
           </Button>
-          {may.createKeys && <AddButton onClick={() => dialogs.open('make')}>Make a key</AddButton>}
+          {may.createKeys && <AddButton onClick={() => dialogs.open('create')}>Create a key</AddButton>}
         </>
       }
     >
@@ -55,7 +55,7 @@ export function Keys() {
       <Panel flush>
         <Loaded asked={keys} height={260} lines={6}>
           {({ data }) => (
-            <KeyList keys={data} filter={filter} onOpen={opened.open} onMake={() => dialogs.open('make')} />
+            <KeyList keys={data} filter={filter} onOpen={opened.open} onCreate={() => dialogs.open('create')} />
           )}
         </Loaded>
       </Panel>
@@ -82,29 +82,29 @@ function useDialogs(): Dialogs {
 }
 
 function Dialogs({ params, open, opened }: Dialogs & { opened: Opened }) {
-  const [made, setMade] = useState<NewKey>()
+  const [created, setCreated] = useState<NewKey>()
   const close = (): void => open(undefined)
   const show = (key: NewKey): void => {
     if (opened.id === undefined) close()
     else opened.open(undefined)
-    setMade(key)
+    setCreated(key)
   }
   return (
     <>
-      <MakeKey opened={params.has('make')} onClose={close} onMade={show} />
-      {made !== undefined && <MadeKey made={made} onClose={() => setMade(undefined)} />}
+      <CreateKey opened={params.has('create')} onClose={close} onCreated={show} />
+      {created !== undefined && <CreatedKey created={created} onClose={() => setCreated(undefined)} />}
       {opened.id !== undefined && (
         <KeySheet
           key={opened.id}
           id={opened.id}
           change={params.get('change')}
           onClose={() => opened.open(undefined)}
-          onMade={show}
+          onCreated={show}
         />
       )}
       <Modal opened={params.has('connect')} onClose={close} title="Connect a client" size="lg">
         <p className="dim dialog-text">
-          <code>$SLUICE_KEY</code> is a placeholder: the text of a key is known only when it is made.
+          <code>$SLUICE_KEY</code> is a placeholder: the text of a key is known only when it is created.
         </p>
         <SnippetChooser />
       </Modal>

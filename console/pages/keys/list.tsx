@@ -22,9 +22,9 @@ const matches = (key: Key, filter: string): boolean =>
     text?.toLowerCase().includes(filter.trim().toLowerCase()),
   )
 
-type Props = { keys: readonly Key[]; filter: string; onOpen: (id: string) => void; onMake: () => void }
+type Props = { keys: readonly Key[]; filter: string; onOpen: (id: string) => void; onCreate: () => void }
 
-export function KeyList({ keys, filter, onOpen, onMake }: Props) {
+export function KeyList({ keys, filter, onOpen, onCreate }: Props) {
   const { may } = useSigned()
   const shown = keys.filter((key) => matches(key, filter))
   if (keys.length === 0)
@@ -32,7 +32,7 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
       <Empty
         icon="key"
         title="No keys yet"
-        action={may.createKeys ? <Button onClick={onMake}>Make a key</Button> : undefined}
+        action={may.createKeys ? <Button onClick={onCreate}>Create a key</Button> : undefined}
       >
         A client needs a key. You choose its kind, its models and how much it may spend.
       </Empty>

@@ -13,7 +13,7 @@ const GRACES = [
 ]
 
 /** A new text for the same key; the old one goes on for a while. */
-export function RotateKey({ row, onMade }: { row: Key; onMade: (key: NewKey) => void }) {
+export function RotateKey({ row, onCreated }: { row: Key; onCreated: (key: NewKey) => void }) {
   const [opened, { open, close }] = useDisclosure(false)
   const [grace, setGrace] = useState('3600')
   const rotate = useChange<void, NewKey>(
@@ -28,14 +28,14 @@ export function RotateKey({ row, onMade }: { row: Key; onMade: (key: NewKey) => 
         Rotate
       </Button>
       <Modal opened={opened} onClose={close} title="Rotate the key">
-        <p className="dialog-text">A new key with the same settings is made, and its text is shown once.</p>
+        <p className="dialog-text">A new key with the same settings is created, and its text is shown once.</p>
         <Select label="The old one ends" data={GRACES} value={grace} onChange={(value) => setGrace(value ?? '0')} />
         {rotate.error !== null && <Fault error={rotate.error} />}
         <Button
           fullWidth
           mt="lg"
           loading={rotate.isPending}
-          onClick={() => rotate.mutate(undefined, { onSuccess: onMade })}
+          onClick={() => rotate.mutate(undefined, { onSuccess: onCreated })}
         >
           Rotate
         </Button>

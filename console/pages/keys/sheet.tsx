@@ -16,21 +16,21 @@ import { bodyOf, LimitFields, ModelsField, NameField, optionsOf, RateField } fro
 import { KeyMonth } from './month.tsx'
 import { RevokeKey, RotateKey } from './replace.tsx'
 
-type Props = { id: string; change: string | null; onClose: () => void; onMade: (key: NewKey) => void }
+type Props = { id: string; change: string | null; onClose: () => void; onCreated: (key: NewKey) => void }
 
 /** One key: what it is, what can be changed of it. */
-export function KeySheet({ id, change, onClose, onMade }: Props) {
+export function KeySheet({ id, change, onClose, onCreated }: Props) {
   const asked = useTagged<Key>(`/keys/${encodeURIComponent(id)}`)
   return (
     <Drawer opened onClose={onClose} title={visible(asked.data?.data.name ?? 'Key')} size={520}>
       <Loaded asked={asked} height={400} lines={8}>
-        {(answer) => <Sheet answer={answer} change={change} onClose={onClose} onMade={onMade} />}
+        {(answer) => <Sheet answer={answer} change={change} onClose={onClose} onCreated={onCreated} />}
       </Loaded>
     </Drawer>
   )
 }
 
-function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer: Answer<Key> }) {
+function Sheet({ answer, change, onClose, onCreated }: Omit<Props, 'id'> & { answer: Answer<Key> }) {
   const { may } = useSigned()
   const { data: row } = answer
   const isFile = row.source === 'sluice.yaml'
@@ -74,7 +74,7 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
       {canChange && <ChangeForm answer={answer} focus={change} />}
       {canChange && (
         <div className="sheet-foot">
-          <RotateKey row={row} onMade={onMade} />
+          <RotateKey row={row} onCreated={onCreated} />
           <RevokeKey row={row} onDone={onClose} />
         </div>
       )}

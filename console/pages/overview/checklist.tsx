@@ -43,7 +43,7 @@ function Steps() {
       <Step number={1} name="See an answer" done={false} path="/playground" action="Open the playground">
         The sandbox answers every protocol, without a provider and without a cent.
       </Step>
-      <Step number={2} name="Make a key" done={hasKey} path="/keys?make=1" action="Make a key">
+      <Step number={2} name="Create a key" done={hasKey} path="/keys?create=1" action="Create a key">
         A client needs one. It can have a limit, and models of its own.
       </Step>
       <Step number={3} name="Connect a client" done={false} path="/keys?connect=1" action="Choose a client">

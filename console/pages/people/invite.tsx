@@ -54,7 +54,7 @@ function InviteForm({ onInvited }: { onInvited: (invited: Invited) => void }) {
   const managed = (useAccounts().data?.data ?? []).filter(({ id }) => may.manageAccount(id))
   const usual = usualAccount(managed, account)
   const roles = chosen ?? (usual === undefined ? [] : [{ scope: usual.id, role: 'member' as const }])
-  const make = useChange<void, User>(
+  const create = useChange<void, User>(
     'POST',
     () => '/users',
     ['/users'],
@@ -68,11 +68,11 @@ function InviteForm({ onInvited }: { onInvited: (invited: Invited) => void }) {
   )
   const submit = async (event: FormEvent): Promise<void> => {
     event.preventDefault()
-    const user = await make.mutateAsync().catch(() => undefined)
+    const user = await create.mutateAsync().catch(() => undefined)
     const made = user && (await link.mutateAsync(user).catch(() => undefined))
     if (user !== undefined && made !== undefined) onInvited({ user, link: made })
   }
-  const error = make.error ?? link.error
+  const error = create.error ?? link.error
   return (
     <form onSubmit={(event) => void submit(event)} className="stack" aria-label="Invite a person">
       <TextInput
@@ -92,8 +92,8 @@ function InviteForm({ onInvited }: { onInvited: (invited: Invited) => void }) {
       />
       <RolesField roles={roles} onChange={setChosen} />
       {error !== null && <Fault error={error} />}
-      <Button type="submit" loading={make.isPending || link.isPending} disabled={roles.length === 0}>
-        Make the link
+      <Button type="submit" loading={create.isPending || link.isPending} disabled={roles.length === 0}>
+        Create the link
       </Button>
     </form>
   )

@@ -122,7 +122,7 @@ function OwnPassword({ user: { id, has_password } }: { user: User }) {
 
 function SignInLink({ user }: { user: User }) {
   const [link, setLink] = useState<NewLink>()
-  const make = useChange<void, NewLink>(
+  const create = useChange<void, NewLink>(
     'POST',
     () => `/users/${encodeURIComponent(user.id)}/links`,
     [],
@@ -131,10 +131,14 @@ function SignInLink({ user }: { user: User }) {
   const close = (): void => setLink(undefined)
   return (
     <>
-      <Button variant="default" loading={make.isPending} onClick={() => make.mutate(undefined, { onSuccess: setLink })}>
-        Make a sign-in link
+      <Button
+        variant="default"
+        loading={create.isPending}
+        onClick={() => create.mutate(undefined, { onSuccess: setLink })}
+      >
+        Create a sign-in link
       </Button>
-      {make.error !== null && <Fault error={make.error} />}
+      {create.error !== null && <Fault error={create.error} />}
       <Modal opened={link !== undefined} onClose={close} title={`The link for ${visible(user.name)}`} size="lg">
         {link !== undefined && <Link link={link} onClose={close} />}
       </Modal>
@@ -151,7 +155,7 @@ function RemovePerson({ user, onDone }: { user: User; onDone: () => void }) {
         Remove
       </Button>
       <Modal opened={opened} onClose={close} title={`Remove ${visible(user.name)}?`}>
-        <p className="dialog-text">Their sessions end at once. Keys that they made stay: revoke those beside.</p>
+        <p className="dialog-text">Their sessions end at once. Keys that they created stay: revoke them, too.</p>
         {remove.error !== null && <Fault error={remove.error} />}
         <Button
           fullWidth

@@ -142,7 +142,7 @@ const ADVICE: Record<string, Advise> = {
   rate_limit_exceeded: (row) => [{ text: "Raise the key's requests per minute", to: keyPath(row.key, LIMIT) }],
   permission_denied: (row) => [{ text: 'See which models the key may use', to: keyPath(row.key) }],
   account_suspended: (row) => [{ text: "See the account's status", to: accountPath(row.account) }],
-  invalid_api_key: () => [{ text: 'Make a key', to: '/keys?make=1' }],
+  invalid_api_key: () => [{ text: 'Create a key', to: '/keys?create=1' }],
   model_not_found: findModel,
   upstream_rate_limited: seeProviders,
   upstream_error: seeProviders,

@@ -30,17 +30,17 @@ type Body = ReturnType<typeof bodyOf> & { kind: KeyKind; account?: string; expir
 const given = (body: Body): Partial<Body> =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null && value !== undefined))
 
-type Props = { opened: boolean; onClose: () => void; onMade: (key: NewKey) => void }
+type Props = { opened: boolean; onClose: () => void; onCreated: (key: NewKey) => void }
 
-export function MakeKey({ opened, onClose, onMade }: Props) {
+export function CreateKey({ opened, onClose, onCreated }: Props) {
   return (
-    <Modal opened={opened} onClose={onClose} title="Make a key" size="lg">
-      <MakeForm onMade={onMade} />
+    <Modal opened={opened} onClose={onClose} title="Create a key" size="lg">
+      <CreateForm onCreated={onCreated} />
     </Modal>
   )
 }
 
-function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
+function CreateForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
   const { account: scoped } = useScope()
   const { may } = useSigned()
   const accounts = (useAccounts().data?.data ?? []).filter(({ id }) => may.createKeysIn(id))
@@ -49,7 +49,7 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
   const [lifetime, setLifetime] = useState('')
   const [options, setOptions] = useState(NO_OPTIONS)
   const account = chosen ?? usualAccount(accounts, scoped)?.id ?? scoped
-  const make = useChange<Body, NewKey>(
+  const create = useChange<Body, NewKey>(
     'POST',
     () => '/keys',
     ['/keys'],
@@ -58,20 +58,20 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     const expires = lifetime === '' ? null : new Date(Date.now() + Number(lifetime) * DAY_MS).toISOString()
-    make.mutate(
+    create.mutate(
       { ...bodyOf(options), kind, ...(account === undefined ? {} : { account }), expires_at: expires },
       {
-        onSuccess: onMade,
+        onSuccess: onCreated,
       },
     )
   }
   const fields = {
     options,
-    error: make.error,
+    error: create.error,
     onChange: (change: Partial<typeof options>) => setOptions((before) => ({ ...before, ...change })),
   }
   return (
-    <form onSubmit={submit} aria-label="Make a key">
+    <form onSubmit={submit} aria-label="Create a key">
       <Stack gap="lg">
         <NameField {...fields} focus="name" />
         <KindField kind={kind} onChange={setKind} />
@@ -100,9 +100,9 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
             </div>
           </Stack>
         </details>
-        {make.error !== null && <Fault error={make.error} />}
-        <Button type="submit" loading={make.isPending}>
-          Make the key
+        {create.error !== null && <Fault error={create.error} />}
+        <Button type="submit" loading={create.isPending}>
+          Create the key
         </Button>
       </Stack>
     </form>

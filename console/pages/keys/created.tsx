@@ -10,7 +10,7 @@ import { visible } from '../../parts/visible.ts'
 const ASK_EVERY_MS = 2_000
 
 /** The only time that a key's text is shown, with the settings of a client beside it. */
-export function MadeKey({ made, onClose }: { made: NewKey; onClose: () => void }) {
+export function CreatedKey({ created, onClose }: { created: NewKey; onClose: () => void }) {
   return (
     <Modal
       opened
@@ -18,18 +18,18 @@ export function MadeKey({ made, onClose }: { made: NewKey; onClose: () => void }
       withCloseButton={false}
       closeOnClickOutside={false}
       closeOnEscape={false}
-      title={made.name === null ? 'The new key' : `The key "${visible(made.name)}"`}
+      title={created.name === null ? 'The new key' : `The key "${visible(created.name)}"`}
       size="lg"
     >
       <p className="dialog-text">
         Copy it now. Only a hash is stored: the text is <strong>never shown again</strong>.
       </p>
-      <Code text={made.text} name="key" />
-      {made.kind !== 'management' && (
+      <Code text={created.text} name="key" />
+      {created.kind !== 'management' && (
         <>
           <h3 className="dialog-head">Settings of your client</h3>
-          <SnippetChooser keyText={made.text} />
-          <FirstRequest id={made.id} />
+          <SnippetChooser keyText={created.text} />
+          <FirstRequest id={created.id} />
         </>
       )}
       <Button fullWidth mt="xl" onClick={onClose}>
