@@ -37,7 +37,7 @@ for (const recording of recordings()) {
 }
 
 /**
- * Whether a response has a member, a type or a listed value that no recording before it has. What costs most is tried
- * with these, two fifths of all; long runs have all.
+ * True for a response that has a member, a type or a listed value which no recording before it has: two fifths of all.
+ * The tests that cost most have only these, except in long runs.
  */
 export const isDistinct = (recording: Recording): boolean => IS_LONG || distinct.has(recording)

@@ -25,8 +25,9 @@ import { callsFor, expectedFinishReason } from './finish-reasons.ts'
 
 /**
  * Recorded exchanges, served by a provider that replays them and fetched through a running Sluice by the official SDKs
- * of the three other protocols: those whose responses differ in form (translate.test.ts has all, without SDKs). A proxy between SDK and Sluice requests the loss report and records the bytes, so
- * that both the bytes and what the SDK makes of them are checked.
+ * of the three other protocols: those whose responses differ in form (translate.test.ts has all, without SDKs). A proxy
+ * between SDK and Sluice requests the loss report and records the bytes, so that both the bytes and what the SDK makes
+ * of them are checked.
  */
 
 const byName = new Map(recordings().map((recording, index) => [`r${index}`, recording]))
