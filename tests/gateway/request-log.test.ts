@@ -252,23 +252,30 @@ describe('one line for each request', () => {
   }, 60_000)
 })
 
-test('`requests: errors` has no line of a request that was served, and `none` has none', async () => {
+test('`requests: errors` has lines of refused and of unfinished requests only, and `none` has none', async () => {
   for (const [requests, expected] of [
-    ['errors', 1],
-    ['none', 0],
+    ['errors', ['warn 404', 'error 200 timed-out']],
+    ['none', []],
   ] as const) {
     const server = await startGatewayProcess({
-      config: `log: { format: json, requests: ${requests}, level: error }\nbilling: { unpriced: free }\n`,
+      config: `
+log: { format: json, requests: ${requests}, level: error }
+billing: { unpriced: free }
+timeouts: { idle: 50ms }
+`,
     })
     try {
       const { url, key } = server
       for (const model of ['sandbox/chat', 'sandbox/unknown'])
         await (await ask({ url, key, protocol: 'messages', model, stream: false })).text()
+      const text = '[[hang-after: 1]]'
+      await (await ask({ url, key, protocol: 'messages', model: 'sandbox/chat', stream: true, text })).text()
       server.kill('SIGTERM')
       await server.exited
       const { stderr } = server.output()
-      expect(requestsIn(stderr).length).toBe(expected)
-      expect(stderr.split('\n').length - 1).toBe(expected)
+      const lines = requestsIn(stderr).map(({ level, status, outcome }) => [level, status, outcome].join(' ').trim())
+      expect(lines).toEqual([...expected])
+      expect(stderr.split('\n').length - 1).toBe(expected.length)
     } finally {
       await server.stop()
     }
