@@ -121,9 +121,10 @@ describe('reasoning', () => {
 
 describe('other parts', () => {
   test('images, citations, sources, refusals and log probabilities become parts', () => {
-    expect(
-      partsOf(chunkOf({ images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }), stop()),
-    ).toEqual([{ type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }])
+    for (const url of ['data:image/png;base64,AAAA', 'DATA:Image/PNG;Base64,AAAA'])
+      expect(partsOf(chunkOf({ images: [{ type: 'image_url', image_url: { url } }] }), stop())).toEqual([
+        { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } },
+      ])
     expect(
       partsOf(
         chunkOf({ content: 'abc' }),
