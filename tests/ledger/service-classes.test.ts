@@ -92,7 +92,9 @@ test('every line of the catalogue names a known member and says why', () => {
 
 test('a configured factor replaces that of the catalogue, and of several endpoints the largest counts', () => {
   expect(factorsOf('mine')).toEqual({ 'service_tier=priority': 3, 'service_tier=flex': 0.5, 'speed=fast': 1.5 })
-  expect(factorsOf('both')['service_tier=priority']).toBe(2)
+  const both = catalogue.endpoints('both', 'chat.completions')
+  const factors = [both, both.toReversed()].map((endpoints) => classes.of('both', endpoints)['service_tier=priority'])
+  expect(factors).toEqual([2, 2])
 })
 
 describe('a price', () => {
