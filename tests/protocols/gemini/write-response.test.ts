@@ -158,10 +158,14 @@ describe('a stream', () => {
       ...part(0, { type: 'text' }, ['é. ']),
       ...part(1, { type: 'text' }, ['ö süß']),
       ...part(2, { type: 'citation', citation }, []),
+      ...part(3, { type: 'citation', citation: { title: 'x.txt', citedText: 'Süß.' } }, []),
       stop,
     ])
     expect(chunks.at(-1)!['candidates'][0].groundingMetadata).toEqual({
-      groundingChunks: [{ web: { uri: 'https://example.com', title: 'T' } }],
+      groundingChunks: [
+        { web: { uri: 'https://example.com', title: 'T' } },
+        { retrievedContext: { title: 'x.txt', text: 'Süß.' } },
+      ],
       groundingSupports: [{ segment: { startIndex: 7, endIndex: 10, text: 'sü' }, groundingChunkIndices: [0] }],
     })
   })
