@@ -100,6 +100,8 @@ describe('a schema for Google', () => {
         c: { type: 'integer', exclusiveMinimum: 0 },
         d: { enum: [true, false] },
         e: true,
+        f: { type: ['string', 'null'], enum: ['x', null] },
+        g: { type: ['string', 'null'], enum: ['x'] },
       },
       required: ['a', 'z'],
     })
@@ -111,6 +113,8 @@ describe('a schema for Google', () => {
         c: { type: 'integer', minimum: 1 },
         d: { type: 'boolean' },
         e: {},
+        f: { anyOf: [{ type: 'string', enum: ['x'] }, { type: 'null' }] },
+        g: { type: 'string', enum: ['x'] },
         z: {},
       },
       required: ['a', 'z'],
