@@ -102,6 +102,13 @@ describe('reasoning', () => {
     ])
   })
 
+  test.each([undefined, null, '', 5])('an encrypted detail with data %p is no reasoning', (data) => {
+    const detail = { type: 'reasoning.encrypted', data, id: 'rs_1', format: 'anthropic-claude-v1' }
+    expect(partsOf(chunkOf({ reasoning_details: [detail] }), chunkOf({ content: 'x' }), stop())).toEqual([
+      { type: 'text', text: 'x' },
+    ])
+  })
+
   test("Mistral's pieces of content are read, and think tags stay text", () => {
     expect(
       partsOf(
