@@ -39,7 +39,8 @@ const s3 = startS3()
 
 let gateway: Gateway
 beforeAll(async () => {
-  gateway = await startGateway({ config: `files: { store: 's3://files/p' }\n${CONFIG}`, env: s3.env })
+  const config = `files: { store: 's3://files/p' }\ntimeouts: { clientLeft: 0s }\n${CONFIG}`
+  gateway = await startGateway({ config, env: s3.env })
 })
 afterAll(async () => {
   await gateway.stop()
@@ -120,6 +121,18 @@ describe('the metrics', () => {
       delays = (await scrape()).get('sluice_event_loop_delay_seconds_count')!
     }
     expect(delays).toBeGreaterThan(0)
+  })
+
+  test('show of a large request whose stream has begun the bytes of its body, until the client leaves', async () => {
+    const { url, key } = gateway
+    const text = `[[hang-after: 1]] ${'tide '.repeat(20_000)}`
+    const memory = async (): Promise<number> => (await scrape()).get('sluice_request_memory_bytes')!
+    for (const protocol of ['chat.completions', 'messages'] as const) {
+      const response = await ask({ url, key, protocol, model: 'sandbox/chat', stream: true, text })
+      expect((await memory()) / text.length).toBeCloseTo(1, 1)
+      await response.body!.cancel()
+      while ((await memory()) > 0) await Bun.sleep(5)
+    }
   })
 })
 
