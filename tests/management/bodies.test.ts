@@ -46,6 +46,7 @@ describe('what is captured', () => {
       body,
       headers: { 'x-other': 'hidden-1' },
     })
+    expect(JSON.parse(text)).toMatchObject({ object: 'chat.completion', model: 'sandbox/messages' })
     const parts = await bodiesOf(id)
     expect(Object.keys(parts)).toEqual(['client_request', 'provider_request', 'provider_answer', 'client_answer'])
     expect(parts.client_answer).toMatchObject({ status: 200, text, bytes: Buffer.byteLength(text), cut: 0 })
