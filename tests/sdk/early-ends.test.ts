@@ -198,7 +198,15 @@ function expectClosed(client: ConversationName, text: string): void {
   const { response } = frames.at(-1)
   const done = frames.filter(({ type }) => type === 'response.output_item.done')
   expect(response.output).toEqual(done.map(({ item }) => item))
-  expect(done.at(-1).item).toMatchObject(done.at(-1).item.type === 'reasoning' ? {} : { status: 'incomplete' })
+  const { item } = done.at(-1)
+  expect(item).toMatchObject(item.type === 'reasoning' ? {} : { status: 'incomplete' })
+  if (item.type !== 'function_call') return
+  const framesOf = (event: string): typeof frames =>
+    frames.filter(({ type }) => type === `response.function_call_arguments.${event}`)
+  const streamed = framesOf('delta')
+    .map(({ delta }) => delta)
+    .join('')
+  expect([item.arguments, ...framesOf('done').map((frame) => frame.arguments)]).toEqual([streamed, streamed])
 }
 
 const END: Record<ConversationName, unknown> = {
