@@ -207,7 +207,7 @@ describe('a whole response', () => {
       ...part(1, { type: 'text' }, ['é!'], 's1'),
       ...part(2, { type: 'citation', citation }, []),
       ...part(3, { type: 'tool-call', id: 'c', name: 'f', form: 'function' }, ['{}'], 's2'),
-      ...part(4, { type: 'image', mediaType: 'image/png' }, ['AAAA']),
+      ...part(4, { type: 'image', mediaType: 'image/png' }, ['AAAA'], 's3'),
       usage,
       { type: 'finish', reason: 'tool-calls', raw: '' },
     ])
@@ -220,7 +220,7 @@ describe('a whole response', () => {
               { text: 'hm', thought: true, thoughtSignature: 's0' },
               { text: 'é!', thoughtSignature: 's1' },
               { functionCall: { id: 'c', name: 'f', args: {} }, thoughtSignature: 's2' },
-              { inlineData: { mimeType: 'image/png', data: 'AAAA' } },
+              { inlineData: { mimeType: 'image/png', data: 'AAAA' }, thoughtSignature: 's3' },
             ],
           },
           finishReason: 'STOP',
