@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { ReplayState } from '../../../src/generation/replay.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import { forward, GeminiPassthrough } from '../../../src/protocols/gemini/passthrough.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { type Loss, LossReport } from '../../../src/protocols/translation.ts'
@@ -148,6 +149,16 @@ describe('a response', () => {
       responseId: 'gen-1',
       modelVersion: 'acme/model',
     })
+  })
+
+  test('that is the chunks of a stream gets the identity in each, and counted usage in the last', () => {
+    const text = JSON.stringify(['a', 'b'].map((part) => ({ candidates: [{ content: { parts: [{ text: part }] } }] })))
+    const counted = { ...noUsage(), inputTokens: 3 }
+    const chunks = JSON.parse(new GeminiPassthrough(contextOf()).answer(text, counted)) as Json[]
+    expect(chunks.map(({ responseId, usageMetadata }) => [responseId, usageMetadata?.promptTokenCount])).toEqual([
+      ['gen-1', undefined],
+      ['gen-1', 3],
+    ])
   })
 
   test('does not have frames that are not JSON objects', () => {
