@@ -24,7 +24,7 @@ describe('a request', () => {
         include: ['reasoning.encrypted_content', 'message.output_text.logprobs'],
         text: {
           verbosity: 'low',
-          format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true },
+          format: { type: 'json_schema', name: 'n', description: 'd', schema: { type: 'object' }, strict: true },
         },
       }),
     ).toMatchObject({
@@ -38,7 +38,7 @@ describe('a request', () => {
       cacheKey: 'k',
       reasoning: { effort: 'high', summary: 'auto', visible: true },
       verbosity: 'low',
-      outputFormat: { type: 'schema', name: 'n', schema: { type: 'object' }, strict: true },
+      outputFormat: { type: 'schema', name: 'n', description: 'd', schema: { type: 'object' }, strict: true },
       extras: {},
     })
   })
