@@ -196,6 +196,7 @@ describe('wrong preferences are a 400 that names what is allowed', () => {
     [{ provider: { preferred_min_throughput: 50 } }, 'provider.preferred_min_throughput', 'is not supported'],
     [{ provider: { only: 'first' } }, 'provider.only', 'must be an array, not a string'],
     [{ provider: { order: [1] } }, 'provider.order[0]', 'must be a string, not a number'],
+    [{ provider: { order: [{}] } }, 'provider.order[0]', 'must be a string, not an object'],
     [{ provider: { only: ['frist'] } }, 'provider.only[0]', "not 'frist'; did you mean first"],
     [{ provider: { order: ['second/k9'] } }, 'provider.order[0]', 'must be a provider, a key of one or a tag'],
     [{ provider: { sort: 'cheapest' } }, 'provider.sort', "must be one of 'order', 'weights', 'price'"],

@@ -73,9 +73,12 @@ describe('audit', () => {
     const folder = newFolder()
     const store = await storeIn(folder)
     await store.accounts.add(accountOf('acc_a', { createdAt: START }))
-    const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
-    const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
-    // Searches beyond the hold, at a price that amounts to no flows.
+    const rates: Price['rates'] = {
+      prompt: { base: 0n, tiers: [{ over: 128_000, rate: 1_250_000_000n }] },
+      web_search: { base: 10n, tiers: [] },
+    }
+    const price = { version: 'v1', model: 'acme/m', rates: encodeRates(rates) }
+    // Searches beyond the hold, at a price that amounts to no flows, and to nothing for a short prompt.
     await store.ledger.closeGeneration({
       ...closing(1, {
         kind: 'subscription',
