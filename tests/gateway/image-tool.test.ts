@@ -30,6 +30,8 @@ let tools: object[] = []
 let tier = 'default'
 /** The next stream ends after its image. */
 let breaksOff = false
+/** The next responses have a prompt of this many tokens. */
+let promptTokens = 1_000
 const image = { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'iVBORw0KGgo=' }
 const responseOf = (model: unknown, status: string): object => ({
   id: 'resp_1',
@@ -40,7 +42,7 @@ const responseOf = (model: unknown, status: string): object => ({
   service_tier: tier,
   output: [image],
   tools,
-  usage: { input_tokens: 1_000, output_tokens: 100, total_tokens: 1_100 },
+  usage: { input_tokens: promptTokens, output_tokens: 100, total_tokens: promptTokens + 100 },
   tool_usage: { image_gen: DRAWN, web_search: { num_requests: 0 } },
 })
 
@@ -193,6 +195,15 @@ describe('images of a tool', () => {
     const record = await lastRecord(gateway)
     expect([record.ending, record.estimated, record.usage.images]).toEqual(['failed', true, 1])
     expect(imageLines(record)).toEqual({ image_tool_completion: 7_865n * 40_000n })
+  })
+
+  test('cost what was reported of them where the prompt was not', async () => {
+    tools = [imageTool()]
+    promptTokens = 0
+    const record = await respond('openai/gpt-5', imageTool())
+    promptTokens = 1_000
+    expect([record.ending, record.estimated, record.usage.images]).toEqual(['completed', true, 1])
+    expect(imageLines(record)).toEqual(GPT_IMAGE_1)
   })
 
   test('are part of what the provider is owed', async () => {
