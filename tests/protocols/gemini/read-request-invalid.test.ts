@@ -72,6 +72,10 @@ const REFUSED: [string, unknown][] = [
   ['generationConfig.responseMimeType', config({ responseMimeType: 'text/html' })],
   ['generationConfig.responseSchema', config({ responseSchema: { type: 'STRING' } })],
   ['generationConfig.responseSchema', config({ responseMimeType: 'text/plain', responseSchema: { type: 'STRING' } })],
+  [
+    'generationConfig.responseSchema.minLength',
+    config({ responseMimeType: 'application/json', responseSchema: { type: 'STRING', minLength: -1 } }),
+  ],
   ['generationConfig.responseJsonSchema', config({ responseJsonSchema: {} })],
   [
     'generationConfig.responseJsonSchema',
