@@ -189,13 +189,20 @@ describe('the input of a request', () => {
     ])
   })
 
-  test('leaves out native content of another protocol and reports it', () => {
-    const turns = [
-      say('assistant', { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')),
-      say('user', text('y')),
-    ]
-    expect([input(turns).length, lossesOf({ turns })]).toEqual([2, ['content_native messages']])
-  })
+  test.each(['assistant', 'user'] as const)(
+    'has native content of its own protocol alone in a turn of the %s, and reports other',
+    (role) => {
+      const native = (protocol: 'messages' | 'responses'): Part => ({
+        type: 'native',
+        protocol,
+        kind: 'k',
+        value: { type: 'k' },
+      })
+      const turns = [say(role, native('messages'), native('responses'), text('x')), say('user', text('y'))]
+      expect(input(turns).map(({ type }) => type)).toEqual(['k', 'message', 'message'])
+      expect(lossesOf({ turns })).toEqual(['content_native messages'])
+    },
+  )
 })
 
 describe('losses of a request', () => {
