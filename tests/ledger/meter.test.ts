@@ -49,7 +49,7 @@ test('a prompt of zero tokens is counted, since no prompt has none', async () =>
 
 test('reasoning that nobody saw is charged beside that which was reported before', async () => {
   const meter = new Meter(() => Promise.resolve(7), 100)
-  meter.tries.push({ provider: 'p', milliseconds: 1, sent: true })
+  meter.attempts.push({ provider: 'p', milliseconds: 1, sent: true })
   meter.record([start, { type: 'usage', usage: { inputTokens: 7, reasoningTokens: 3 }, interim: true }])
   meter.close('client-left')
   const counted = await meter.count({ tokens: 5, kind: 'reasoningTokens', limit: 100 })
