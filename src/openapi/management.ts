@@ -145,7 +145,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'GET /book/audit/{id}': { summary: 'An audit', answer: one('AuditAnswer') },
   'GET /predictions': { summary: 'Jobs that are predictions', answer: all('JobAnswer') },
   'GET /jobs': { summary: 'Predictions, and responses in the background', answer: all('JobAnswer') },
-  'GET /jobs/quota': { summary: 'Predictions that run, wait, and may', answer: one('JobQuotaAnswer') },
+  'GET /jobs/quota': { summary: 'Predictions that run and wait, and how many may run', answer: one('JobQuotaAnswer') },
   'GET /jobs/{id}/files': { summary: 'Files in the output of a job', answer: all('JobFileAnswer') },
   'POST /jobs/{id}/cancel': { summary: 'Cancel a job', status: 204 },
   'GET /files': { summary: 'Files', answer: all('FileAnswer') },
