@@ -8,7 +8,7 @@ type Setting = SettingName & (Exclude<keyof GenerationRequest, 'cache'> | keyof 
 
 /**
  * Reports settings that the provider cannot be sent. A value without effect is no loss: `false`, a penalty of 0, an
- * empty object, the summary `auto`; `none` is read as reasoning that is not visible, too.
+ * empty object, the summary `auto`. Nor is the summary `none`: the response leaves out the text of its reasoning.
  */
 export function loseSettings(translation: Translation, settings: readonly Setting[], code: LossCode): void {
   const { request } = translation

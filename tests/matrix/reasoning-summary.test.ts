@@ -89,21 +89,18 @@ describe('the summary that a client of responses requests', () => {
     expect(losses).toEqual([])
   })
 
-  test('is reported for a model of messages that always shows its reasoning if it is none', () => {
+  test('is no loss for a model of messages that always shows its reasoning if it is none', () => {
     const request = { ...HELLO.responses, max_output_tokens: 5000, reasoning: { effort: 'low', summary: 'none' } }
     const target = { provider: 'p', model: 'm', quirks: {}, capabilities: { reasoning: 'budget' as const } }
     const { losses } = written('messages', contextOf('responses', request).request, target, request)
-    expect(codesAndPaths(losses)).toEqual([
-      'effort_as_budget reasoning.effort',
-      'unsupported_by_model reasoning.summary',
-    ])
+    expect(codesAndPaths(losses)).toEqual(['effort_as_budget reasoning.effort'])
   })
 
   test.each([
     ['auto', []],
-    ['none', ['unsupported_field reasoning.summary']],
+    ['none', []],
     ['detailed', ['unsupported_field reasoning.summary']],
-  ])('is reported for other providers of chat completions unless it is auto (%s)', (summary, losses) => {
+  ])('is reported for other providers of chat completions unless it is auto or none (%s)', (summary, losses) => {
     expect(write('responses', 'chat.completions', { effort: 'low', summary }).losses).toEqual(losses)
   })
 })

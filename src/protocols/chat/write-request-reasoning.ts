@@ -13,10 +13,7 @@ export function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest
   const { target } = translation
   const { quirks, capabilities } = target
   if (reasoning === undefined) return {}
-  if (quirks.effortField !== 'reasoning') {
-    loseSettings(translation, ['reasoning.summary'], 'unsupported_field')
-    if (reasoning.summary === 'none') translation.lose('unsupported_field', translation.setting('reasoning.summary'))
-  }
+  if (quirks.effortField !== 'reasoning') loseSettings(translation, ['reasoning.summary'], 'unsupported_field')
   if (capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
       translation.lose('reasoning_unsupported', translation.setting('reasoning'))

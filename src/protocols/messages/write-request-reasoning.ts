@@ -90,11 +90,7 @@ function writeAdaptive(
   return { thinking: { type: 'adaptive', ...display }, ...present('effort', sent) }
 }
 
-function writeBudget(
-  { effort, budgetTokens, visible }: Reasoning,
-  limit: number,
-  translation: Translation,
-): ReasoningFields {
+function writeBudget({ effort, budgetTokens }: Reasoning, limit: number, translation: Translation): ReasoningFields {
   const { request, target } = translation
   const exact = budgetTokens !== undefined && budgetTokens > 0 ? budgetTokens : undefined
   const { min = BUDGET_MIN, max = Infinity } = target.capabilities.budget ?? {}
@@ -133,7 +129,5 @@ function writeBudget(
       translation.setting('reasoning.budgetTokens'),
       `the model and the output limit allow ${budget} tokens`,
     )
-  if (visible === false)
-    translation.lose('unsupported_by_model', translation.setting('reasoning.visible'), 'the model shows its reasoning')
   return { maxTokens, thinking: { type: 'enabled', budget_tokens: budget } }
 }
