@@ -94,10 +94,14 @@ class ResultOrder {
 
   #addResults(turn: Turn): void {
     const strays: Part[] = []
+    const isAway = this.#ordered.at(-1)?.parts !== this.#results
     for (const part of turn.parts) {
       const answer = part.type === 'tool-result' ? this.#calls.answer(part) : 'stray'
       if (answer === 'stray') strays.push(part)
-      else if (answer === 'answered') this.#results.push(part)
+      if (answer !== 'answered') continue
+      this.#results.push(part)
+      if (isAway)
+        this.#translation.lose('turn_reordered', this.#translation.at(part), 'a result is sent right after its call')
     }
     if (strays.length > 0) this.#ordered.push({ ...turn, parts: strays })
   }

@@ -156,8 +156,8 @@ const FORMS: Record<ConversationName, Edit> = {
     compactArguments,
     titledSchema,
     adaptiveReasoning,
-    // Reasoning is visible by default.
-    (request) => (request.reasoning?.visible === true ? withoutReasoning('visible')(request) : request),
+    // A model that takes budgets shows its reasoning; Sluice leaves out what is to be hidden.
+    withoutReasoning('visible'),
     // A temperature of 1 is the default, and the only one that reasoning models accept.
     (request) => (request.sampling.temperature === 1 ? withoutSampling('temperature')(request) : request),
     // The protocol requires a limit: that of the model.

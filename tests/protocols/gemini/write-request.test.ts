@@ -124,7 +124,11 @@ describe('calls and results', () => {
         ],
       },
     ])
-    expect(lost).toEqual([{ code: 'result_added', path: 'messages[1].content[2]' }])
+    expect(lost).toEqual([
+      { code: 'turn_reordered', path: 'messages[3].content[0]' },
+      { code: 'turn_reordered', path: 'messages[3].content[1]' },
+      { code: 'result_added', path: 'messages[1].content[2]' },
+    ])
   })
 
   test('a user is put before a conversation that begins with a call, not before one that begins with text', () => {

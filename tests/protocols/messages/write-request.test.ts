@@ -92,7 +92,10 @@ describe('a conversation', () => {
         { type: 'text', text: 'hurry' },
       ],
     })
-    expect(losses).toEqual([])
+    expect(losses.map(({ code, path }) => `${code} ${path}`)).toEqual([
+      'turn_reordered messages[3].content[0]',
+      'turn_reordered messages[3].content[1]',
+    ])
   })
 
   test('has an error as the result of a call without one, also at its end', () => {
