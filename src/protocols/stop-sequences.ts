@@ -101,14 +101,12 @@ class StopFilter {
     this.#held = ''
     const passed = first.at === 0 ? [] : this.#passTokens(text.slice(0, first.at), this.#tokensBefore(first.at))
     this.#found = first.sequence
-    this.#inText = false
     this.#skips = true
     return [...passed, { type: 'part-end', part: this.#next - 1 }]
   }
 
   /** Passes text with its tokens; where nothing is held, with all tokens. */
   #pass(text: string): GenerationEvent[] {
-    if (this.#tokens.length === 0) return this.#passTokens(text, [])
     return this.#passTokens(text, this.#held === '' ? this.#tokens.splice(0) : this.#tokensBefore(text.length))
   }
 
