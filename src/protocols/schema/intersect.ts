@@ -183,8 +183,6 @@ function joinKeyword(keyword: string, first: unknown, second: unknown): unknown 
       return [...new Set([...names(first), ...names(second)])]
     case 'type':
       return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
-    case 'additionalProperties':
-      return first === true ? second : second === true ? first : undefined
     case 'enum':
       return sharedValues(first, second)
     default:
