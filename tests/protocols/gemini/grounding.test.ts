@@ -4,21 +4,25 @@ import { chunkOf, eventsOf } from './building.ts'
 
 test('a citation far into a long text has the range of its text that is nearest to a wrong offset', () => {
   const text = `${'x'.repeat(30_000)}cited${'y'.repeat(100)}cited${'z'.repeat(30_000)}cited`
-  const nearest = 30_105
-  const groundingMetadata = {
-    groundingChunks: [{ web: { uri: 'https://a' } }],
-    groundingSupports: [
-      { segment: { startIndex: nearest - 20, endIndex: nearest - 15, text: 'cited' }, groundingChunkIndices: [0] },
-    ],
+  for (const [nearest, startIndex] of [
+    [30_105, 30_085],
+    [30_000, 30_020],
+  ] as const) {
+    const groundingMetadata = {
+      groundingChunks: [{ web: { uri: 'https://a' } }],
+      groundingSupports: [
+        { segment: { startIndex, endIndex: startIndex + 5, text: 'cited' }, groundingChunkIndices: [0] },
+      ],
+    }
+    const { parts } = fold(eventsOf([chunkOf([{ text }], { finishReason: 'STOP', groundingMetadata })]))
+    expect(parts).toMatchObject([{ citations: [{ url: 'https://a', start: nearest, end: nearest + 5 }] }])
   }
-  const { parts } = fold(eventsOf([chunkOf([{ text }], { finishReason: 'STOP', groundingMetadata })]))
-  expect(parts).toMatchObject([{ citations: [{ url: 'https://a', start: nearest, end: nearest + 5 }] }])
 })
 
-test('supports that are no objects are left out, and the others cite their sources', () => {
+test('supports that are no objects and sources that are not there are left out, and the others are cited', () => {
   const groundingMetadata = {
     groundingChunks: [{ web: { uri: 'https://a' } }],
-    groundingSupports: [null, 'text', { segment: { startIndex: 0, endIndex: 2 }, groundingChunkIndices: [0] }],
+    groundingSupports: [null, 'text', { segment: { startIndex: 0, endIndex: 2 }, groundingChunkIndices: [7, 'x', 0] }],
   }
   const { parts } = fold(eventsOf([chunkOf([{ text: 'Hi' }], { finishReason: 'STOP', groundingMetadata })]))
   expect(parts).toMatchObject([{ text: 'Hi', citations: [{ url: 'https://a', start: 0, end: 2 }] }])

@@ -59,7 +59,11 @@ describe('the end of a response', () => {
 
   test('is content-filter for feedback without a reason only where there is no candidate', () => {
     expect(last(eventsOf([{ promptFeedback: {} }]))).toMatchObject({ reason: 'content-filter' })
-    expect(last(eventsOf([{ promptFeedback: {} }, chunkOf([{ text: 'a' }])]))).toMatchObject({ type: 'error' })
+    for (const chunks of [
+      [{ promptFeedback: {} }, chunkOf([{ text: 'a' }])],
+      [chunkOf([{ text: 'a' }]), { promptFeedback: {} }],
+    ])
+      expect(last(eventsOf(chunks))).toMatchObject({ type: 'error' })
   })
 
   test('has the last of several finish reasons', () => {
@@ -161,6 +165,10 @@ describe('parts of a response', () => {
     expect(partsOf([chunkOf([{ text: '', thought: true, thoughtSignature: 's' }], STOP)])).toEqual([
       { type: 'reasoning', redacted: true, text: '', signature: { data: 's' } },
     ])
+    expect(partsOf([chunkOf([{ text: 'a' }, { thoughtSignature: 's' }], STOP)])).toEqual([
+      { type: 'text', text: 'a' },
+      { type: 'text', text: '', signature: { data: 's' } },
+    ])
   })
 
   test('have log probabilities where they are text, and others are native', () => {
@@ -205,6 +213,8 @@ describe('parts of a response', () => {
       partial('$.list[9].b', { boolValue: false }),
       partial("$['x y'][0]", { nullValue: 'NULL_VALUE' }),
       partial('$.__proto__.p', { stringValue: 'q' }),
+      partial('$', { stringValue: 'no name' }),
+      partial(`$${'.deep'.repeat(65)}`, { stringValue: 'x' }),
       chunkOf([call({})]),
       chunkOf([call({ name: 'g', id: '2', willContinue: true })]),
       partial('$.b', { stringValue: 'x' }),
@@ -265,6 +275,23 @@ describe('parts of a response', () => {
         value: { codeExecutionResult: { output: 'y' } },
         steps: [{ type: 'code-result', id: '0', output: 'y', failed: false }],
       },
+    ])
+  })
+
+  test('keep their order around native ones, of which each program has an id for itself and its result', () => {
+    const program = [{ executableCode: { code: 'x' } }, { codeExecutionResult: { output: 'y' } }]
+    const parts = partsOf([
+      chunkOf([{ text: 'a' }, { text: '', thoughtSignature: 's' }, ...program]),
+      chunkOf([call({ name: 'f', id: 'i', willContinue: true }), ...program], STOP),
+    ])
+    expect(parts).toMatchObject([
+      { type: 'text', text: 'a' },
+      { type: 'text', text: '', signature: { data: 's' } },
+      { steps: [{ type: 'code', id: '0' }] },
+      { steps: [{ type: 'code-result', id: '0' }] },
+      { type: 'tool-call', id: 'i' },
+      { steps: [{ type: 'code', id: '1' }] },
+      { steps: [{ type: 'code-result', id: '1' }] },
     ])
   })
 })
