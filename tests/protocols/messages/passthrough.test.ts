@@ -161,6 +161,12 @@ describe('response passthrough', () => {
     expect(passing.frame(delta)).toBe(delta)
   })
 
+  test.each(['', ',"usage":null', ',"other":{}'])('adds a usage to a first frame with %j, as SDKs read it', (more) => {
+    const frame = { event: 'message_start', data: `{"type":"message_start","message":{"id":"m","model":"up"${more}}}` }
+    const { message } = JSON.parse(passthrough(context()).frame(frame)!.data) as Any
+    expect(message).toMatchObject({ id: 'msg_1', model: 'p/m', usage: { input_tokens: 0, output_tokens: 0 } })
+  })
+
   test('adds event lines that a server omits, and removes the end of an OpenAI stream', () => {
     const passing = passthrough(context())
     expect(passing.frame({ data: '{"type":"ping"}' })).toEqual({ event: 'ping', data: '{"type":"ping"}' })

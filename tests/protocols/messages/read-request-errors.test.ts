@@ -45,6 +45,10 @@ describe('a request', () => {
     ['messages[0].content', { messages: [{ role: 'user', content: 7 }] }],
     ['messages[0].content[1].type', { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }, {}] }] }],
     ['messages[0].content[0].text', { messages: [{ role: 'user', content: [{ type: 'text', text: 7 }] }] }],
+    ...[undefined, null, 'x'].map((source): [string, Any] => [
+      'messages[0].content[0].source',
+      { messages: [{ role: 'user', content: [{ type: 'document', source }] }] },
+    ]),
     [
       'messages[0].content[0].source.data',
       {

@@ -201,6 +201,32 @@ describe('a request', () => {
     ])
   })
 
+  test('has media with a source of Anthropic alone as they are', () => {
+    const content = [
+      { type: 'image', source: { type: 'new', place: 'x' } },
+      { type: 'image', source: { type: 'text', media_type: 'text/plain', data: 'a' } },
+      { type: 'document', source: { type: 'new' } },
+    ]
+    expect(read({ messages: [{ role: 'user', content }] }).turns[0]!.parts).toMatchObject(
+      content.map((value) => ({ type: 'native', protocol: 'messages', kind: value.type, value })),
+    )
+  })
+
+  test('has a search result as a document of the user, and as text in the result of a tool', () => {
+    const found = { type: 'search_result', source: 'https://a', title: 'T', content: [{ type: 'text', text: 'x' }] }
+    const { turns } = read({
+      messages: [
+        { role: 'user', content: [found] },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 'c', name: 'f', input: {} }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c', content: [found] }] },
+      ],
+    })
+    expect(turns[0]!.parts).toMatchObject([
+      { type: 'file', filename: 'T', source: { type: 'text', text: 'https://a\nx', mediaType: 'text/plain' } },
+    ])
+    expect(turns[2]!.parts).toMatchObject([{ content: [{ type: 'text', text: 'T\nhttps://a\nx' }] }])
+  })
+
   test('has a document of text and images as these, behind its title', () => {
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } }
     const content = [

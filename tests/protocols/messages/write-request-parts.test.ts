@@ -34,6 +34,8 @@ describe('parts', () => {
     { type: 'video', source: { type: 'url', url: 'https://x' } },
     { type: 'file', source: { type: 'data', mediaType: 'application/zip', data: 'AA==' } },
     { type: 'file', source: { type: 'file', id: 'file-1' } },
+    { type: 'image', source: { type: 'file', id: 'file-1' } },
+    { type: 'image', source: { type: 'data', mediaType: 'image/tiff', data: 'AA==' } },
   ])('media without a block type are refused: %j', (part) => {
     expect(() => parts(part)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', status: 400 }))
   })
@@ -156,10 +158,12 @@ describe('parts', () => {
   })
 
   test('fields that no block has are left out', () => {
-    const image: Part = { type: 'image', source: { type: 'url', url: 'https://x' }, detail: 'low', filename: 'a.png' }
+    const image: Part = { type: 'image', source: { type: 'url', url: 'https://x' } }
+    const images: Part[] = [image, { ...image, detail: 'low' }, { ...image, detail: 'auto', filename: 'a.png' }]
     const cited: Part = { type: 'text', text: 'a', citations: [{ url: 'https://x' }], signature: { data: 's' } }
-    expect(write({ turns: [{ role: 'user', parts: [image] }, assistant(cited), user('b')] }).losses).toMatchObject([
-      { code: 'unsupported_field', path: 'messages[0].content[0]' },
+    expect(write({ turns: [{ role: 'user', parts: images }, assistant(cited), user('b')] }).losses).toMatchObject([
+      { code: 'unsupported_field', path: 'messages[0].content[1]' },
+      { code: 'unsupported_field', path: 'messages[0].content[2]' },
       { code: 'citations_dropped', path: 'messages[1].content[0]' },
       { code: 'signature_dropped', path: 'messages[1].content[0]' },
     ])

@@ -245,7 +245,8 @@ describe('a response stream', () => {
     const custom = datas(
       frames([START, ...part(0, head('custom'), ['say "hi"', '\n\ud83d', '\ude00']), stop('tool-calls')]),
     )
-      .map(({ delta }) => delta?.partial_json ?? '')
+      .filter(({ delta }) => delta?.type === 'input_json_delta')
+      .map(({ delta }) => delta.partial_json)
       .join('')
     expect(JSON.parse(custom)).toEqual({ input: 'say "hi"\n😀' })
   })
