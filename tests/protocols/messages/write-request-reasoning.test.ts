@@ -120,6 +120,13 @@ describe('reasoning and the output limit', () => {
       [],
     ],
     [
+      'the effort none switches reasoning off where it is one of several efforts',
+      { reasoning: { effort: 'none' } },
+      { reasoning: 'adaptive', efforts: ['none', 'low', 'high'] },
+      { thinking: { type: 'disabled' }, output_config: undefined },
+      [],
+    ],
+    [
       'the effort none switches reasoning off',
       { reasoning: { effort: 'none' } },
       {},

@@ -54,6 +54,12 @@ describe('tools', () => {
     })
   })
 
+  test('have their description', () => {
+    expect(write({ tools: [{ type: 'function', name: 'f', description: 'Does f.' }] }).body.tools).toEqual([
+      { name: 'f', description: 'Does f.', input_schema: { type: 'object', properties: {} } },
+    ])
+  })
+
   test('of free text are functions with one property, and the transform unwraps their calls', () => {
     const { body, losses, transforms } = write({
       tools: [{ type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'start: /x/' } }],

@@ -194,7 +194,7 @@ describe('a conversation', () => {
 
   test('may end with the beginning of a response, without whitespace at its end', () => {
     const { body, lost } = write({ turns: [user('a'), assistant(text('Once upon '))] })
-    expect(body.messages.at(-1)).toEqual({ role: 'assistant', content: [{ type: 'text', text: 'Once upon' }] })
+    expect(body.messages.slice(1)).toEqual([{ role: 'assistant', content: [{ type: 'text', text: 'Once upon' }] }])
     expect(lost).toEqual(['value_adjusted messages[1].content[0]'])
   })
 
@@ -224,7 +224,9 @@ describe('settings', () => {
       lost: ['stop_applied_here stop', 'value_adjusted temperature'],
     })
     expect(write({ sampling: { temperature: 0, topP: 0.9 } }).body).toMatchObject({ temperature: 0, top_p: 0.9 })
-    expect(write({ sampling: { temperature: 0.5 } }, { sampling: false })).toMatchObject({
+    expect(write({ sampling: { topP: 1 } }).body).not.toHaveProperty('top_p')
+    expect(write({ sampling: { temperature: 0.5, stop: ['a'] } }, { sampling: false })).toMatchObject({
+      body: { stop_sequences: ['a'] },
       lost: ['unsupported_by_model temperature'],
     })
   })
