@@ -56,9 +56,14 @@ describe('a tool that the provider runs', () => {
     expect([sent.body.tools, sent.body.mcp_servers, lossesOf(sent)]).toEqual([[TOOLSET], SERVERS, []])
     const own = { ...HELLO.messages, tools: [TOOLSET], mcp_servers: SERVERS }
     expect(send('messages', 'responses', own)).toMatchObject({ body: { tools: [SERVER] }, losses: [] })
-    const older = [{ ...SERVERS[0], tool_configuration: { allowed_tools: ['ask'] } }]
-    const { body } = send('messages', 'responses', { ...HELLO.messages, mcp_servers: older })
-    expect(body.tools).toEqual([SERVER])
+    for (const [tool_configuration, allowed_tools] of [
+      [{ enabled: true, allowed_tools: ['ask'] }, ['ask']],
+      [{ enabled: false, allowed_tools: ['ask'] }, []],
+    ]) {
+      const older = [{ ...SERVERS[0], tool_configuration }]
+      const { body, losses } = send('messages', 'responses', { ...HELLO.messages, mcp_servers: older })
+      expect([body.tools, losses]).toEqual([[{ ...SERVER, allowed_tools }], []])
+    }
     for (const provider of ['chat.completions', 'generateContent'] as const)
       expect(sendOrRefuse('messages', provider, own)).toMatchObject({ code: 'unsupported_parameter' })
   })

@@ -214,6 +214,23 @@ describe('texts of generateContent clients', () => {
   })
 })
 
+test('the signature of another model on a call is replaced for Google, and reported where the client has it', () => {
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
+  const signed = (thought_signature: string): Any => ({ ...call, extra_content: { google: { thought_signature } } })
+  const body = (signature: string): Any => ({
+    model: 'a/b',
+    messages: [
+      user,
+      { role: 'assistant', content: null, tool_calls: [signed(signature)] },
+      { role: 'tool', tool_call_id: 'a', content: 'r' },
+    ],
+  })
+  expect(sent('chat.completions', body(own), 'generateContent')).toMatchObject({ lost: [] })
+  const replaced = sent('chat.completions', body(otherModel), 'generateContent')
+  expect(replaced.text).not.toContain(OTHER_MODEL)
+  expect(replaced.lost).toContain('signature_replaced messages[1].tool_calls[0].extra_content')
+})
+
 describe('a truncated or changed signature envelope', () => {
   const wrapped = Buffer.from(own, 'base64')
   const changed = [...wrapped.keys()]

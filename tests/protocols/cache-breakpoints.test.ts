@@ -260,10 +260,17 @@ describe('a request to a responses provider', () => {
       'input[4].output[0] explicit',
       'input[6].content[0] explicit',
     ])
-    expect(lost).toEqual([
+    const losses = [
       'cache_breakpoint_dropped tools[0].cache_control',
       'cache_lifetime_adjusted system[0].cache_control',
+    ]
+    expect(lost).toEqual(losses)
+    const capabilities = { cacheBreakpoints: 'prompt_cache_breakpoint' } as const
+    expect(sent('messages', 'responses', { ...MESSAGES, cache_control: HOUR }, capabilities).lost).toEqual([
+      'cache_lifetime_adjusted cache_control',
+      ...losses,
     ])
+    expect(sent('messages', 'responses', { ...MESSAGES, cache_control: BREAKPOINT }, capabilities).lost).toEqual(losses)
   })
 
   test('is the same with and without breakpoints, if the provider has none', () => {
