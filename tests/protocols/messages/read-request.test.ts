@@ -348,6 +348,12 @@ describe('a request', () => {
     ])
   })
 
+  test('has the tool that is to be called', () => {
+    const tool_choice = { type: 'tool', name: 'f', disable_parallel_tool_use: false }
+    const { toolChoice, parallelTools } = read({ tools: [{ name: 'f', input_schema: {} }], tool_choice })
+    expect([toolChoice, parallelTools]).toEqual([{ type: 'tool', name: 'f' }, true])
+  })
+
   test('with a web search as the only tool requests a web search', () => {
     const { tools, webSearch, extras } = read({
       tools: [

@@ -218,6 +218,17 @@ describe('a response', () => {
     expect(all.filter(({ type: kind }) => kind === 'part-end')).toEqual([])
   })
 
+  test('that is complete in its first frame has its calls, usage and stop reason', () => {
+    const message = { ...begin.message, content: [call('a', { x: 1 })], stop_reason: 'tool_use' }
+    const all = events([{ type: 'message_start', message }, { type: 'message_stop' }])
+    checkGrammar(all)
+    expect(fold(all)).toMatchObject({
+      parts: [{ id: 'a', arguments: '{"x":1}' }],
+      usage: { inputTokens: 7, outputTokens: 1 },
+      finish: { reason: 'tool-calls', raw: 'tool_use' },
+    })
+  })
+
   test('a response that ends properly without a stop reason has stopped', () => {
     const all = events([begin, open(0, { type: 'text', text: 'Hi' }), shut(0), { type: 'message_stop' }])
     expect(all.at(-1)).toMatchObject({ type: 'finish', reason: 'stop', raw: '' })
