@@ -175,6 +175,36 @@ describe('a strict schema for Anthropic', () => {
     )
   })
 
+  test('has patterns, and alternatives with what constrains each', () => {
+    const inner = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false }
+    const [text, coded] = [{ type: 'string' }, { type: 'string', pattern: '^x' }]
+    const either = (...anyOf: object[]) => ({ anyOf })
+    const { schema, losses } = anthropicResponse({
+      type: 'object',
+      properties: {
+        mixed: { ...inner, type: ['object', 'string'], pattern: '^x', title: 'T' },
+        one: { oneOf: [text, inner] },
+        both: { oneOf: [text, coded] },
+        any: { anyOf: [text, coded, false] },
+        choice: { type: 'object', enum: [{ a: 1 }, 'x'] },
+        empty: { type: 'object' },
+      },
+    })
+    const chosen = { type: 'object', properties: { a: { const: 1 } }, required: ['a'], additionalProperties: false }
+    expect(schema.properties).toEqual({
+      mixed: { ...either(inner, coded), title: 'T' },
+      one: either(text, inner),
+      both: either(text, coded),
+      any: either(text, coded),
+      choice: either(chosen),
+      empty: { type: 'object', properties: {}, additionalProperties: false },
+    })
+    expect(reasonsOf({ losses })).toBe(
+      'approximated: the provider does not know oneOf, which becomes anyOf (properties.both), ' +
+        'additionalProperties (properties.empty)',
+    )
+  })
+
   test('has closed objects, and reports the open ones of the client', () => {
     expect(anthropicResponse({ type: 'object', properties: { a: { type: 'string' } } })).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
