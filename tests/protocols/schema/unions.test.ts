@@ -118,6 +118,16 @@ describe('unions', () => {
     })
   })
 
+  test('at the root require what each branch requires, and are closed if each branch is', () => {
+    const [one, other, root] = [{ type: 'string' }, { type: 'number' }, { type: 'object', required: ['c'] }]
+    const closed = { properties: { a: one }, required: ['a', 'b'], additionalProperties: false }
+    const open = { properties: { b: other }, required: ['b'] }
+    const written = (...anyOf: unknown[]) => anthropicTool({ ...root, anyOf }).schema
+    expect(written(closed, open)).toEqual({ type: 'object', properties: { a: one, b: other }, required: ['c', 'b'] })
+    expect(written(closed, true)).toEqual({ type: 'object', properties: { a: one }, required: ['c'] })
+    expect(written(open, open, false)).toEqual({ type: 'object', properties: { b: other }, required: ['c', 'b'] })
+  })
+
   test('with disjoint branches are carried as anyOf; others are reported', () => {
     const apart = {
       type: 'object',
