@@ -73,6 +73,20 @@ describe('references', () => {
       )
   })
 
+  test('through the items of a list are kept where it may be empty, and those of a scope are refused', () => {
+    const tree = (more: object) => ({
+      type: 'object',
+      properties: { tree: { $ref: '#/$defs/Tree' } },
+      $defs: { Tree: { type: 'array', items: { $ref: '#/$defs/Tree' }, ...more } },
+    })
+    for (const more of [{}, { minItems: 0 }]) expect(geminiTool(tree(more)).schema).toMatchObject(tree({}))
+    expect(refusalOf(() => geminiTool(tree({ minItems: 1 })))).toContain('through required values')
+    for (const keyword of ['$dynamicRef', '$recursiveRef']) {
+      const scoped = { type: 'object', properties: { a: { [keyword]: '#' } } }
+      expect(refusalOf(() => geminiTool(scoped))).toStartWith(`properties.a.${keyword}: must be a $ref within`)
+    }
+  })
+
   test('that grow a schema beyond the limits are refused', () => {
     const bomb = {
       type: 'object',
