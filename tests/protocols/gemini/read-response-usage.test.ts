@@ -25,6 +25,16 @@ describe('usage', () => {
     ).toMatchObject({ inputTokens: 10, outputTokens: 5, reasoningTokens: 7 })
   })
 
+  test.each([
+    ['no output', [], true],
+    ['a text', [{ text: 'a' }], false],
+    ['a call', [{ functionCall: { name: 'f', id: 'i' } }], false],
+  ])('of a response with %s has an omitted count of output only where that is zero', (_, parts, isKnown) => {
+    const all = eventsOf([{ ...chunkOf(parts, STOP), usageMetadata: { promptTokenCount: 3 } }])
+    const reported = all.flatMap((event) => (event.type === 'usage' ? [event.usage] : [])).at(-1)
+    expect([reported?.inputTokens, reported?.outputTokens]).toEqual([3, isKnown ? 0 : undefined])
+  })
+
   test('has the service tier in which the response was served', () => {
     const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 1, serviceTier: 'flex' }
     const { service } = fold(eventsOf([{ ...chunkOf([{ text: 'a' }], STOP), usageMetadata }]))

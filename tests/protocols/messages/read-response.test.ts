@@ -65,6 +65,12 @@ describe('a response', () => {
     })
   })
 
+  test('has the class of service by which it is priced', () => {
+    const usage = { output_tokens: 5, service_tier: 'priority', speed: 'fast', inference_geo: 'us' }
+    const all = events([begin, { type: 'message_delta', delta: {}, usage }, ...end])
+    expect(fold(all).service).toEqual({ service_tier: 'priority', speed: 'fast', inference_geo: 'us' })
+  })
+
   test('has calls of one frame, of deltas, and without arguments', () => {
     expect(
       args([
@@ -241,6 +247,21 @@ describe('a response', () => {
         error: { code: 'upstream_error', message: expect.stringContaining('ended before') },
       })
     }
+  })
+
+  test('has steps of tools that the provider ran, which failed or not', () => {
+    const ran = (content: Any): Any => ({ type: 'code_execution_tool_result', tool_use_id: 'c', content })
+    const answered = (is_error: boolean): Any => ({ type: 'mcp_tool_result', tool_use_id: 'm', is_error, content: 'x' })
+    const content = [
+      ran({ type: 'code_execution_tool_result_error', error_code: 'unavailable' }),
+      ran({ type: 'code_execution_result', stdout: '', stderr: 'no', return_code: 1 }),
+      ran({ type: 'code_execution_result', stdout: '1', stderr: '', return_code: 0 }),
+      answered(true),
+      answered(false),
+    ]
+    const { parts: read } = fold(readResponse({ content, stop_reason: 'end_turn' }))
+    const failed = [true, true, false, true, false]
+    expect(read).toMatchObject(failed.map((one) => ({ type: 'native', steps: [{ failed: one }] })))
   })
 
   test('that is an error object is thrown, and any other body is refused', () => {
