@@ -16,6 +16,7 @@ describe('amounts', () => {
     [0.1, 100_000_000n],
     [1e-7, 100n],
     [1e21, 10n ** 30n],
+    ['1e30', 10n ** 39n],
     [-0, 0n],
   ])('%p USD are read exactly', (usd, nano) => expect(nanoOf(usd)).toBe(nano))
 
@@ -30,6 +31,7 @@ describe('amounts', () => {
 
   test.each([
     [12_500_000_000n, '12.5'],
+    [1_500_000_000n, '1.5'],
     [-1_000n, '-0.000001'],
     [0n, '0'],
     [1n, '0.000000001'],

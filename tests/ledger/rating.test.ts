@@ -12,7 +12,7 @@ import {
   type Usage,
 } from '../../src/generation/usage.ts'
 import { decodeRates, encodeRates, ratesOf, type Price, type Rate } from '../../src/ledger/prices.ts'
-import { rate } from '../../src/ledger/rating.ts'
+import { rate, rateWorst } from '../../src/ledger/rating.ts'
 
 const price = (text: Parameters<typeof ratesOf>[0]): Price => ({ version: 'v', model: 'm', rates: ratesOf(text) })
 const lines = (usage: Partial<Usage>, text: Parameters<typeof ratesOf>[0]): [string, number, bigint, bigint][] =>
@@ -127,6 +127,25 @@ describe('lines of a bill', () => {
     expect(lines({ cacheWrite5mTokens: 4, cacheWrite1hTokens: 8 }, { ...TWO, input_cache_write_1_h: 2 })).toEqual([
       ['prompt', 4, 1_000_000_000n, 4_000n],
       ['input_cache_write_1_h', 8, 2_000_000_000n, 16_000n],
+    ])
+  })
+
+  test('tokens without any rate are listed at 0, as the last item that they fall back to', () => {
+    const rates = { completion: 10 }
+    expect(lines({ inputTokens: 1, cacheWrite1hTokens: 8 }, rates)).toEqual([['prompt', 9, 0n, 0n]])
+    expect(lines({ cacheReadAudioTokens: 2 }, rates)).toEqual([['prompt', 2, 0n, 0n]])
+  })
+
+  test.each([
+    ['reasoning', { reasoning: 20, output_audio: 15 }],
+    ['output_video', { reasoning: 20, output_video: 25 }],
+    ['completion', { reasoning: 5 }],
+  ] as [FeeItem, Parameters<typeof ratesOf>[0]][])('output is held as %s, its most expensive kind', (item, rates) => {
+    const usage = { ...noUsage(), inputTokens: 1, outputTokens: 3 }
+    const { items } = rateWorst(usage, price({ ...TWO, ...rates }), 0)
+    expect(items.map(({ item, quantity }) => [item, quantity])).toEqual([
+      ['prompt', 1],
+      [item, 3],
     ])
   })
 
