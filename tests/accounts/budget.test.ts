@@ -55,7 +55,7 @@ describe('spending limit', () => {
   })
 
   test('a hold grows within the limit of its own period, also when that is over', () => {
-    let elapsed = 0
+    let elapsed = 40 * 86_400_000
     const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 6n * USD }], () => elapsed)
     const before = at('2028-02-29T23:59:59Z')
     const [first, second] = [budgets.hold('k', daily, USD, before), budgets.hold('k', daily, USD, before)]
@@ -72,6 +72,25 @@ describe('spending limit', () => {
     expect(budgets.leftFor(second, daily)).toBe(0n)
     expect(budgets.spent('k', daily, after)).toBe(0n)
     expect(budgets.left('k', daily, after)).toBe(USD)
+  })
+
+  test('of a leased limit a key spends what is leased here, and what no request holds goes back', () => {
+    const budgets = new Budgets([], undefined, true)
+    const now = at('2028-02-29T12:00:00Z')
+    const since = budgets.since('k', daily, now)
+    expect([since, budgets.left('k', daily, now)]).toEqual([at('2028-02-29'), 0n])
+    budgets.lease('k', { since, granted: 3n, elsewhere: 0n })
+    budgets.lease('k', { since, granted: 2n, elsewhere: USD })
+    budgets.lease('k', { since: at('2028-02-28'), granted: 9n, elsewhere: 0n })
+    expect([budgets.left('k', daily, now), budgets.isIdle('k')]).toEqual([5n, true])
+    budgets.hold('k', daily, 2n, now)
+    expect([budgets.left('k', daily, now), budgets.isIdle('k')]).toEqual([3n, false])
+    expect(refusal(() => budgets.check('k', daily, 4n, now, advice))).toContain(
+      "$0.000000003 is left of this key's limit of $10 per day ($1.000000002 is held by requests in flight)",
+    )
+    expect(budgets.giveBack('k', 1n)).toEqual({ keyId: 'k', since, amount: 2n })
+    expect([budgets.giveBack('k', 1n), budgets.giveBack('other', 0n)]).toEqual([undefined, undefined])
+    expect(budgets.left('k', daily, now)).toBe(1n)
   })
 
   test('a limit without a period never resets', () => {

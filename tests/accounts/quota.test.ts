@@ -3,6 +3,7 @@ import { Plans } from '../../src/accounts/plans.ts'
 import { Quota } from '../../src/accounts/quota.ts'
 import { changePlan, newSubscription } from '../../src/accounts/subscription.ts'
 import { readConfig } from '../../src/config/load.ts'
+import type { WindowLease } from '../../src/store/leases.ts'
 import { at, DAY, FLOW, HOUR, iso, plans, quotaOf, refusal, START, use } from './quota-fixture.ts'
 
 describe('subscription detail', () => {
@@ -152,6 +153,43 @@ describe('quota windows', () => {
     expect(quota.detail(START + 12 * HOUR, 'healthy', 1).quota_5_hour.resets_at).toBeNull()
   })
 
+  test('a hold grows by nothing in a full window, and by anything once all its windows have ended', () => {
+    const quota = quotaOf('free')
+    const hold = quota.hold(FLOW, START)
+    quota.settle(quota.hold(0n, START), 6n * FLOW)
+    expect([quota.fits(hold, 0n), quota.fits(hold, 1n)]).toEqual([true, false])
+    quota.hold(0n, START + 5 * HOUR)
+    expect(quota.fits(hold, 30n * FLOW)).toBe(true)
+    expect(quota.fits(hold, 32n * FLOW)).toBe(false)
+    quota.hold(0n, at('2026-04-02T10:00:00Z'))
+    expect(quota.fits(hold, 999n * FLOW)).toBe(true)
+  })
+
+  test('a settlement that the store did not take is open again, with what it holds', () => {
+    const quota = quotaOf('free')
+    const [hold, other] = [quota.hold(2n * FLOW, START), quota.hold(0n, START)]
+    quota.settle(hold, 3n * FLOW)
+    quota.grow(other, FLOW)
+    expect(quota.left(START)).toBe(FLOW)
+    quota.revert(hold, 3n * FLOW)
+    expect([quota.left(START), quota.isIdle]).toEqual([2n * FLOW, false])
+    quota.settle(hold, FLOW)
+    quota.settle(other, 0n)
+    expect([quota.left(START), quota.isIdle]).toEqual([4n * FLOW, true])
+    expect(quota.uses(START).map(({ name, used, endsAt }) => [name, used, endsAt && endsAt > START])).toEqual([
+      ['5_hour', FLOW, true],
+      ['7_day', FLOW, true],
+      ['monthly', FLOW, true],
+    ])
+    // Its windows that have not been replaced are as they were, too.
+    const late = quota.hold(2n * FLOW, START)
+    quota.hold(0n, START + 5 * HOUR)
+    quota.settle(late, 3n * FLOW)
+    quota.revert(late, 3n * FLOW)
+    expect(quota.uses(START + 5 * HOUR).map(({ used }) => used)).toEqual([0n, FLOW, FLOW])
+    expect(quotaOf('free').uses(START)[0]).toEqual({ name: '5_hour', used: 0n, limit: 5n * FLOW, endsAt: null })
+  })
+
   test('a hold ends once', () => {
     const quota = quotaOf('free')
     const hold = quota.hold(2n * FLOW, START)
@@ -172,6 +210,50 @@ describe('quota windows', () => {
       used_flows: 1,
       resets_at: iso(START + 5 * HOUR),
     })
+  })
+})
+
+describe('leased windows', () => {
+  const leases = (quota: Quota, now: number, granted: bigint, free: bigint[] = []): WindowLease[] =>
+    quota.terms(now).map(({ window, startsAt, endsAt }, index) => ({
+      window,
+      startedAt: startsAt,
+      endsAt,
+      granted,
+      elsewhere: 0n,
+      free: free[index] ?? 0n,
+    }))
+  const quotaOfProcess = (): Quota => new Quota(plans, newSubscription('a', 'free', START), [], undefined, true)
+
+  test('begin with their lease, and give back what no request holds', () => {
+    const quota = quotaOfProcess()
+    const all = leases(quota, START, 3n * FLOW)
+    expect(all.map(({ endsAt }) => endsAt)).toEqual([START + 5 * HOUR, START + 7 * DAY, at('2026-04-01T10:00:00.250Z')])
+    quota.lease(all.slice(0, 1))
+    expect([quota.hasBegun(START), quota.left(START)]).toEqual([false, 0n])
+    quota.lease(all.slice(1))
+    expect([quota.hasBegun(START), quota.left(START)]).toEqual([true, 3n * FLOW])
+    quota.lease(leases(quota, START, FLOW))
+    quota.hold(FLOW, START)
+    expect(quota.giveBack(FLOW)).toEqual(
+      all.map(({ window, startedAt, endsAt }) => ({ accountId: 'a', window, startedAt, endsAt, flows: 2n * FLOW })),
+    )
+    expect([quota.giveBack(2n * FLOW), quota.giveBack(FLOW), quota.left(START)]).toEqual([[], [], FLOW])
+  })
+
+  test('take no lease of a window that has ended here', () => {
+    const quota = quotaOfProcess()
+    const before = leases(quota, START, 3n * FLOW)
+    quota.lease(before)
+    quota.lease(leases(quota, START + 5 * HOUR, FLOW))
+    quota.lease(before.slice(0, 1))
+    expect(quota.left(START + 5 * HOUR)).toBe(FLOW)
+  })
+
+  test('are exceeded where no more of them can be leased', () => {
+    const quota = quotaOfProcess()
+    quota.lease(leases(quota, START, 2n * FLOW, [0n, FLOW, FLOW]))
+    expect(refusal(() => quota.check(3n * FLOW, START))?.message).toContain('2 of 5 are left in the 5-hour quota')
   })
 })
 
@@ -235,6 +317,7 @@ describe('refusal', () => {
         '1 flows ($0.03283 at list prices) are available now; lower the output limit.',
     )
     expect(refused?.retryAfterSeconds).toBeUndefined()
+    expect(refusal(() => quota.check(5n * FLOW, START))?.retryAfterSeconds).toBe(5 * 3600)
   })
 
   test('a plan without flows refuses all but free requests and suggests another plan', () => {

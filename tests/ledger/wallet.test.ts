@@ -38,4 +38,33 @@ describe('payment', () => {
     expect(wallet.balance).toEqual({ credit: 5n, bonus: 3n })
     expect(() => wallet.check(3n, () => '')).toThrow('is held by requests in flight')
   })
+
+  test('a payment that the store has is no change of the balance by another process', () => {
+    const wallet = walletOf(5n, 3n)
+    wallet.hold(4n)
+    const payment = wallet.paymentOf(4n, 4n)
+    wallet.settle(4n, payment)
+    wallet.markStored(payment)
+    wallet.load(4n, 0n)
+    expect(wallet.balance).toEqual({ credit: 4n, bonus: 0n })
+  })
+})
+
+describe('leased money', () => {
+  test('is the balance here, and what no request holds goes back, credit first', () => {
+    const wallet = new Wallet(0n)
+    wallet.lease({ credit: 5n, bonus: 3n, elsewhere: 4n })
+    wallet.lease({ credit: 2n, bonus: 1n })
+    wallet.hold(2n)
+    expect(() => wallet.check(10n, (available) => `${available} are left.`)).toThrow(
+      "the account's balance is $0.000000015, of which $0.000000006 is held by requests in flight. 9 are left.",
+    )
+    expect(wallet.giveBack(1n)).toEqual({ credit: 7n, bonus: 1n })
+    expect(wallet.balance).toEqual({ credit: 0n, bonus: 3n })
+    expect(wallet.giveBack(2n)).toEqual({ credit: 0n, bonus: 0n })
+  })
+
+  test('goes back from the bonus alone where the credit is negative', () => {
+    expect(walletOf(-2n, 5n).giveBack(0n)).toEqual({ credit: 0n, bonus: 3n })
+  })
 })
