@@ -33,7 +33,13 @@ function watched(rules = strict): {
     store: (set) => {
       status = set
     },
-    evaluate: () => (status = abuseDetection.evaluate([{ id: 'a', status }])[0]?.status ?? status),
+    evaluate: () => {
+      const accounts = [
+        { id: 'idle', status: 'healthy' as const },
+        { id: 'a', status },
+      ]
+      return (status = abuseDetection.evaluate(accounts)[0]?.status ?? status)
+    },
   }
 }
 

@@ -75,7 +75,7 @@ describe('the thresholds of an account over two processes', () => {
     act(8, 1)
     expect(await evaluate()).toBe('healthy')
     await pass(61)
-    act(8, 2)
+    act(2, 8)
     expect(await evaluate()).toBe('monitored')
     await pass(125)
     act(25, 5)
