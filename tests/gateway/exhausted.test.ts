@@ -211,6 +211,7 @@ describe('streams of a subscription', () => {
           const [record] = await records()
           expect(record!.ending).toBe(ending!)
           expect(record!.bill <= record!.held! || ending === 'completed').toBe(true)
+          expect(record!.held).toBeGreaterThan(45_000_000n)
           // The window is full, or next to.
           const next = await send(gateway, 'Hello', { key: KEY })
           expect(next.status).toBe(429)

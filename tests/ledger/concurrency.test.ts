@@ -22,6 +22,12 @@ describe('concurrent reservations', () => {
     )
   }, 60_000)
 
+  test('a request whose price has a discount holds so much less', async () => {
+    await withRig({ cents: 10 }, async (rig) => {
+      expect(await admitAll(rig, Array<number>(CLIENTS).fill(0), { discount: 5_000 })).toHaveLength(20)
+    })
+  })
+
   test('the lowest of balance or quota windows and key limit decides how many requests are admitted', async () => {
     await fc.assert(
       fc.asyncProperty(credit, credit, fc.boolean(), turns, (fits, cents, subscribed, turns) =>

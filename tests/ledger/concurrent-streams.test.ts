@@ -31,6 +31,7 @@ describe('concurrent reservations', () => {
         expect(all.map(({ meter }) => meter.exhausted !== undefined)).toEqual(
           [0, 0, 0, 1, 1, 1, 1, 1, 1, 1].map(Boolean),
         )
+        expect(all[9]!.meter.exhausted?.cause).toBe('balance')
         expect(all.reduce((sum, { hold }) => sum + hold.amount, 0n)).toBe(5_000_000_000n)
       })
     })
@@ -157,11 +158,15 @@ describe('concurrent reservations', () => {
 
     test('go on beyond the balance where that is the policy, ten at a time', async () => {
       await withRig({ cents: 30, policy: 'finish' }, async (rig) => {
-        const all = await admitAll(rig, Array<number>(12).fill(0), more)
+        const [late, ...all] = await admitAll(rig, Array<number>(13).fill(0), more)
         expect(all).toHaveLength(12)
         for (const { meter } of all) meter.record(text(60_000))
         expect(all.filter(({ meter }) => meter.exhausted === undefined)).toHaveLength(10)
-        for (const one of all)
+        // Another one may, once one of them has ended.
+        await rig.ledger.close(all.shift()!, 'completed')
+        late!.meter.record(text(60_000))
+        expect(late!.meter.exhausted).toBeUndefined()
+        for (const one of [late!, ...all])
           await rig.ledger.close(one, one.meter.exhausted === undefined ? 'completed' : 'exhausted')
         expect(rig.ledger.funds.wallet('a').balance).toEqual({ credit: 0n, bonus: 0n })
       })

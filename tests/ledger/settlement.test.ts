@@ -143,6 +143,23 @@ describe('a settlement that the store does not take', () => {
   }
 })
 
+test('a single good attempt is recorded where its model has another name than was asked for', async () => {
+  await withLedger(async (rig) => {
+    for (const model of ['m', 'm-2026']) {
+      const open = reserve(rig, 'pay-as-you-go')
+      open.request.model = 'p/m'
+      open.meter.attempts.push({ provider: 'p', model, sent: true, milliseconds: 5 })
+      open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
+      await rig.ledger.close(open, 'completed')
+    }
+    const records = await rig.other.ledger.generations(undefined, 10)
+    expect(records.map(({ attempts }) => attempts && JSON.parse(attempts)).sort()).toEqual([
+      [{ provider: 'p', model: 'm-2026', milliseconds: 5 }],
+      null,
+    ])
+  })
+})
+
 test('a generation that is not charged has no cost, and its record has the attempts', async () => {
   await withLedger(async (rig) => {
     rig.cost = { version: 'cost', model: 'm', rates: { request: { base: CENT, tiers: [] } } }
@@ -161,6 +178,20 @@ test('a generation that is not charged has no cost, and its record has the attem
     ])
     const { balances } = await rig.other.ledger.state()
     expect(balances.filter(({ kind }) => kind === 'cost' || kind === 'payable')).toEqual([])
+  })
+})
+
+test('a generation costs what its provider charges, whatever discount its account has', async () => {
+  await withLedger(async (rig) => {
+    rig.cost = { version: 'cost', model: 'm', rates: { request: { base: CENT, tiers: [] } } }
+    const open = reserve(rig, 'pay-as-you-go', 2n, 2_500)
+    open.meter.served = { provider: 'second', model: 'm' }
+    open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
+    await rig.ledger.close(open, 'completed')
+    const [record] = await rig.other.ledger.generations(undefined, 10)
+    expect(record).toMatchObject({ bill: (CENT * 3n) / 2n, attempts: null })
+    const { balances } = await rig.other.ledger.state()
+    expect(balances.find(({ kind }) => kind === 'cost')?.balance).toBe(-CENT)
   })
 })
 
