@@ -42,6 +42,17 @@ describe('the first start', () => {
     expect(keys.identify(bearer(another)).accountId).toBe(keys.identify(bearer(CHOSEN)).accountId)
   })
 
+  test('the management key that the operator chose is an owner of the installation, and no other key is', async () => {
+    const keys = await fixture.open()
+    await keys.start({ SLUICE_MANAGEMENT_KEY: 'sk-mg-v1-chosen_by_the_operator' })
+    const roles = (await fixture.stores[0]!.accounts.keys()).map(({ kind, role, scope }) => [kind, role, scope])
+    expect(roles.sort()).toEqual([
+      ['management', 'owner', 'installation'],
+      ['pay-as-you-go', null, null],
+      ['subscription', null, null],
+    ])
+  })
+
   test('an invalid or revoked SLUICE_KEY is refused', async () => {
     const keys = await fixture.open()
     for (const bad of [
@@ -242,10 +253,12 @@ describe('revocation', () => {
   test("an account's new status takes effect", async () => {
     const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
+    expect(keys.isBlocked(keys.identify(bearer(text)).accountId)).toBe(false)
     await sqlIn(fixture.folder, "UPDATE accounts SET status = 'suspended'")
     const deadline = Date.now() + 10_000
     while (keys.identify(bearer(text)).accountStatus === 'healthy' && Date.now() < deadline) await Bun.sleep(20)
-    expect(keys.identify(bearer(text)).accountStatus).toBe('suspended')
+    const { accountId, accountStatus } = keys.identify(bearer(text))
+    expect([accountStatus, keys.isBlocked(accountId)]).toEqual(['suspended', true])
   }, 15_000)
 })
 
@@ -279,6 +292,8 @@ describe('key options', () => {
     const keys = await fixture.open()
     const found = keys.identify(bearer((await keys.create({ kind: 'pay-as-you-go' })).text))
     expect(found).not.toContainAnyKeys(['limit', 'requestsPerMinute'])
+    const [stored] = await fixture.stores[0]!.accounts.keys()
+    expect(stored).toMatchObject({ idempotency: true, createdBy: null, source: null, role: null })
     expect([found.discount, found.allows('any/thing')]).toEqual([0, true])
     const forever = await keys.create({ kind: 'pay-as-you-go', limit: 0n })
     expect(keys.identify(bearer(forever.text)).limit).toEqual({ amount: 0n, period: null })
