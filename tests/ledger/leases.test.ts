@@ -6,8 +6,9 @@ import { newSubscription } from '../../src/accounts/subscription.ts'
 import { LeaseLane, REAL } from '../../src/ledger/lease-lane.ts'
 import { Leases, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
+import { Slots } from '../../src/ledger/slots.ts'
 import { Wallet } from '../../src/ledger/wallet.ts'
-import type { LeaseStore, ReturnedLeases } from '../../src/store/leases.ts'
+import type { LeaseStore, ReturnedLeases, WantedSlots } from '../../src/store/leases.ts'
 import { plans, START } from '../accounts/quota-fixture.ts'
 import { once } from '../stores.ts'
 
@@ -168,3 +169,28 @@ once('a lane asks ahead of need where less than half is left of what is spent in
   for (const ms of [9_999, 1, 9_999, 1]) lane.round((now += ms))
   expect(kept).toEqual([30n, 0n])
 })
+
+once(
+  'a process leases slots up to a raised limit, and gives all back of a lowered one, those in use as they end',
+  async () => {
+    const calls: WantedSlots[] = []
+    const grant: LeaseStore['slots'] = async (wanted) => {
+      calls.push(wanted)
+      return { granted: wanted.most, elsewhere: 0 }
+    }
+    const slots = new Slots({ onReclaim: () => {}, slots: grant } as Partial<LeaseStore> as LeaseStore)
+    slots.stop()
+    await slots.lease('o', 2, 2)
+    expect([1, 2, 3].map(() => slots.take('o', 2))).toEqual([true, true, false])
+    await slots.lease('o', 3, 1)
+    expect(slots.take('o', 3)).toBe(true)
+    expect(slots.take('o', 1)).toBe(false)
+    expect(await slots.lease('o', 1, 1)).toBe(false)
+    for (const left of [2, 1, 0]) {
+      slots.leave('o')
+      await turn()
+      expect(calls.at(-1)).toMatchObject({ held: left, limit: 1, least: 0 })
+    }
+    expect([slots.has('o'), calls.length]).toEqual([false, 5])
+  },
+)
