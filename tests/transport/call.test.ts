@@ -121,6 +121,7 @@ describe('an incoming response', () => {
     }
   })
 
+  const CHUNKS = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
   const broken: [string, string][] = [
     ['a body shorter than its length', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello'],
     ['a body cut in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n10\r\nabc'],
@@ -153,6 +154,9 @@ describe('an incoming response', () => {
       'HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello',
     ],
     ['a malformed header', 'HTTP/1.1 200 OK\r\ncontent length: 5\r\n\r\nhello'],
+    ['an extension of a chunk without end', `${CHUNKS}3;${'x'.repeat(2_000)}\r\nabc\r\n0\r\n\r\n`],
+    ['trailers without end', `${CHUNKS}3\r\nabc\r\n0\r\n${'x-a: b\r\n'.repeat(20_000)}\r\n`],
+    ['a long trailer', `${CHUNKS}3\r\nabc\r\n0\r\nx-a: ${'b'.repeat(70_000)}\r\n\r\n`],
     ['a head without end', 'HTTP/1.1 200 OK\r\n' + 'x-a: b\r\n'.repeat(20_000)],
     ['a switch of protocols', 'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n'],
   ]

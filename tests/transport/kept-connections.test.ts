@@ -6,6 +6,8 @@ import { until } from './raw-server.ts'
 
 afterEach(stopServers)
 
+const CHUNKED = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'
+
 describe('a kept connection', () => {
   test('one connection serves consecutive calls', async () => {
     const server = serve((socket) => {
@@ -15,13 +17,33 @@ describe('a kept connection', () => {
     expect(server.connections).toBe(1)
   })
 
-  test('a connection is closed after a response with Connection: close', async () => {
-    const server = serve((socket) => {
-      socket.write(plain('ok', 'Connection: close\r\n'))
+  const last: [string, string][] = [
+    ['with Connection: close', plain('ok', 'Connection: close\r\n')],
+    ['of HTTP/1.0', plain('ok').replace('1.1', '1.0')],
+    [
+      'with a length and with chunks, of which the chunks count',
+      plain('2\r\nok\r\n0\r\n\r\n', 'transfer-encoding: chunked\r\n'),
+    ],
+    ['in chunks, with bytes after the last', CHUNKED + 'poison'],
+  ]
+  for (const [title, text] of last)
+    test(`a connection is closed after a response ${title}`, async () => {
+      const server = serve((socket) => {
+        socket.write(text)
+      })
+      expect([await postText(server), await postText(server)]).toEqual(['ok', 'ok'])
+      expect(server.connections).toBe(2)
     })
-    await postText(server)
-    await postText(server)
-    expect(server.connections).toBe(2)
+
+  test('a connection is kept after chunks, a status without content, and HTTP/1.0 that keeps it', async () => {
+    const server = serve((socket, _request, count) => {
+      if (count === 1) socket.write(CHUNKED)
+      else if (count === 2) socket.write('HTTP/1.1 304 Not Modified\r\n\r\n')
+      else socket.write(plain('ok', 'connection: keep-alive\r\n').replace('1.1', '1.0'))
+    })
+    const texts = [await postText(server), await postText(server), await postText(server), await postText(server)]
+    expect(texts).toEqual(['ok', '', 'ok', 'ok'])
+    expect(server.connections).toBe(1)
   })
 
   test('an unused connection is closed after 50 seconds, and the next call opens another', async () => {
