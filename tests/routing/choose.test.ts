@@ -262,6 +262,7 @@ describe('conversations', () => {
       candidates: [{ endpoint: dear, reason: 'cache' }, { endpoint: cheap }],
       missedCacheTokens: 0,
     })
+    expect(fixture.chosen([dear], request).candidates).toMatchObject([{ reason: 'cache' }])
     // With a long answer the cheaper rates count for more.
     expect(fixture.chosen([cheap, dear], { ...request, outputTokens: 5_000 })).toMatchObject({
       candidates: [{ endpoint: cheap }, { endpoint: dear }],
