@@ -86,7 +86,7 @@ describe('breaker', () => {
     expect(breaker.state).toBe('open')
     const later = new Breaker(() => 0.5)
     for (let count = 0; count < 4; count++) later.fail(false, 0)
-    for (let count = 0; count < 6; count++) later.succeed(false, 60_000)
+    for (let count = 0; count < 5; count++) later.succeed(false, 60_000)
     later.fail(false, 60_000)
     expect(later.state).toBe('closed')
   })
@@ -103,6 +103,10 @@ describe('breaker', () => {
     }
     expect(breaker.share(2_100)).toBeCloseTo(0.1)
     expect(breaker.share(12_100)).toBe(1)
+    // The faults that opened it are forgotten: one among ten requests does not open it again.
+    for (let count = 0; count < 9; count++) breaker.succeed(false, 2_200)
+    breaker.fail(false, 2_200)
+    expect(breaker.state).toBe('closed')
   })
 
   test('the pause grows with each failed probe, and stays below 30 s', () => {
