@@ -3,7 +3,7 @@ import type { Frame } from '../../src/http/frames.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { chunkText, eventStream } from '../../src/pipeline/framing.ts'
 import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
-import { TranslatedOutput } from '../../src/pipeline/output.ts'
+import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { contextOf } from '../matrix/routes.ts'
@@ -55,6 +55,28 @@ test.each([
   expect(text).toContain('Hi')
   expect(text).toContain('slow down')
   expect(stream.error?.code).toBe('upstream_rate_limited')
+})
+
+test.each([
+  ['a frame that is cut is not passed on', '{"id":"c","choices":[{"ind', 'upstream_error'],
+  ['a last frame counts that lacks its line ends only', '[DONE]', undefined],
+])('of a stream whose connection is reset, %s', async (_, last, code) => {
+  const choices = [{ index: 0, delta: { content: 'Hi' }, finish_reason: code === undefined ? 'stop' : null }]
+  const chunk = { id: 'c', choices, usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } }
+  const server = serve((socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n\r\ndata: ${JSON.stringify(chunk)}\n\ndata: ${last}`)
+    setTimeout(() => socket.terminate(), 30)
+  })
+  const { body } = await post(server)
+  const { call, passthrough } = protocols['chat.completions']
+  const output = new PassthroughOutput(passthrough(contextOf('chat.completions')), false)
+  const stream = new MeteredStream(call.reader({}, false), output, new Meter(() => Promise.resolve(1)))
+  const relay = new Relay(body, stream, eventStream, (_outcome, frames) => Promise.resolve(frames))
+  let text = ''
+  for (let next = await relay.pull(); next !== undefined; next = await relay.pull()) text += chunkText(next)
+  expect(text).toContain('Hi')
+  expect(text.includes('"ind\n')).toBe(false)
+  expect(stream.error?.code).toBe(code as never)
 })
 
 describe('frames that give the client nothing are read in several turns of the event loop', () => {
