@@ -65,6 +65,8 @@ type Asked = {
   name?: string
   stream?: boolean
   strict?: boolean
+  /** Members added to the body. */
+  more?: object
 }
 function ask({
   client,
@@ -74,6 +76,7 @@ function ask({
   name = 'max_tokens',
   stream = false,
   strict = false,
+  more = {},
 }: Asked): Promise<Response> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const [path, body] = {
@@ -91,7 +94,7 @@ function ask({
   return fetch(gateway.url + path, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}`, ...(strict ? { 'x-sluice-strict': 'true' } : {}) },
-    body: JSON.stringify(body),
+    body: JSON.stringify({ ...body, ...more }),
   })
 }
 
@@ -143,6 +146,20 @@ describe('a whole answer whose output limit cannot be paid', () => {
   test('is refused where its client accepts no loss, and so is a stream', async () => {
     for (const stream of [false, true])
       expect((await ask({ client: 'messages', to: 'messages', limit: 100_000, strict: true, stream })).status).toBe(402)
+  })
+
+  test.each([
+    [
+      'messages',
+      'it has a budget of reasoning below its limit',
+      { thinking: { type: 'enabled', budget_tokens: 50_000 } },
+    ],
+    ['chat.completions', 'it requires every parameter', { provider: { require_parameters: true } }],
+  ] as const)('is refused to a client of %s where %s', async (client, _, more) => {
+    const before = provider.requests.length
+    const asked = { client, to: client, limit: 100_000, more }
+    expect([(await ask(asked)).status, provider.requests.length]).toEqual([402, before])
+    expect((await ask({ ...asked, limit: 1_000, more: {} })).status).toBe(200)
   })
 
   test('keeps a limit that can be paid', async () => {

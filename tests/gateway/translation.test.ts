@@ -188,6 +188,13 @@ describe('strict mode', () => {
     expect(await response.text()).toMatch(
       /vendor_extra would be dropped for on-messages .*vendor_extra would be dropped for on-chat/,
     )
+    const asOpenAi = await ask('chat.completions', 'on-messages/m', {
+      more: UNKNOWN,
+      headers: { 'x-sluice-strict': 'true' },
+    })
+    expect(await asOpenAi.json()).toMatchObject({
+      error: { param: 'vendor_extra', metadata: { translation: [{ ...LOSS, provider: 'on-messages' }] } },
+    })
   })
 
   test('strict mode is taken from the configuration unless the request sets it', async () => {
