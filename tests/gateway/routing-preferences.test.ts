@@ -83,6 +83,7 @@ describe('preferences in the body', () => {
     ['data_collection allow', { provider: { data_collection: 'allow' } }, 'first'],
     ['zdr', { provider: { zdr: true, ignore: ['first'] } }, 'second'],
     ['quantizations', { provider: { quantizations: ['fp8', 'bf16'] } }, 'second'],
+    ['quantizations that are not known', { provider: { quantizations: ['unknown'], order: ['second'] } }, 'first'],
     ['regions', { provider: { regions: ['us'] } }, 'second'],
     ['max_price', { provider: { max_price: { prompt: 2, completion: '4' } } }, 'first'],
     ['max_price of the highest rate', { provider: { max_price: { prompt: 1.5 } } }, ''],
