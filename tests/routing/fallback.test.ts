@@ -92,6 +92,10 @@ describe('fallback models', () => {
     expect(await response.text()).toContain('"model":"dear"')
     expect(upstreams.map(({ requests }) => requests)).toEqual([1, 0, 1])
     expect(await recordsOf(gateway, 1)).toMatchObject([{ model: 'dear', bill: billOf(PRICES.dear) }])
+    // No other failure is a reason for it.
+    upstreams[0]!.behaviour = upstreams[1]!.behaviour = 'failing'
+    const failed = await ask({ ...gateway, protocol: 'chat.completions', model: 'cheap', stream: false, limit: 50 })
+    expect([failed.status, upstreams[1]!.requests > 0, upstreams[2]!.requests]).toEqual([500, true, 1])
   })
 })
 
