@@ -245,7 +245,7 @@ describe('wrong preferences are a 400 that names what is allowed', () => {
 
 test('nothing left is a 404 with a reason for each endpoint', async () => {
   const { status, error } = await chat({ provider: { data_collection: 'deny', ignore: ['first'] } })
-  expect([status, error.code]).toEqual([404, 'model_not_found'])
+  expect([status, error.code, error.param]).toEqual([404, 'model_not_found', 'provider'])
   expect(error.message).toBe(
     'No endpoint of many keeps the routing preferences of this request. first: among ignore; ' +
       'second/k1: its data policy is not known; second/k2: its data policy is not known; ' +
