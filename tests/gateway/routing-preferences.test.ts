@@ -25,6 +25,7 @@ beforeAll(async () => {
       ) +
       provider('third', 'messages', ', dataPolicy: { retains: true, trains: false }') +
       provider('router', 'chat.completions', ', quirks: { routesItself: true }') +
+      provider('vague', 'chat.completions') +
       provider('answers', 'responses') +
       provider('painter', 'images', ', zdr: true') +
       provider('drawer', 'images') +
@@ -176,7 +177,7 @@ describe('an order of providers that are not on this server', () => {
       { regions: ['eu'] },
       { max_price: { prompt: 1 } },
     ])
-      expect(await chat({ model: 'third/x', provider: { order: ['OpenAI'], ...promise } })).toMatchObject({ asked: [] })
+      expect(await chat({ model: 'vague/x', provider: { order: ['OpenAI'], ...promise } })).toMatchObject({ asked: [] })
     const asked = await chat({ model: 'plain', provider: { order: ['OpenAI', 'azure'], regions: ['mars'] } })
     expect(asked).toMatchObject({ asked: [] })
   })
