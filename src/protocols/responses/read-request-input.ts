@@ -24,8 +24,6 @@ const OPTIONAL: ReadonlySet<string> = new Set([
 /** Items that respond to a call of the model: they have the position of a user's turn. */
 const RESULTS = /_(output|response)$/
 
-/** Reasoning items whose signature is tagged, but is their own. */
-
 /**
  * `input` items -> turns. Neighbouring items of the assistant (reasoning, text, calls) are one turn, neighbouring tool
  * results are another; system and developer messages that lead the conversation are its system text.

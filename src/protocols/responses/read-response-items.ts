@@ -210,7 +210,7 @@ export class ReasoningItem implements OutputItem {
 
   /** A `.done` frame of one paragraph: new only if none of it was streamed. */
   complete(form: ReasoningForm, index: number, text: string): void {
-    if (!this.#texts.has(form) || this.#paragraph.get(form) !== index) this.append(form, index, text)
+    if (this.#paragraph.get(form) !== index) this.append(form, index, text)
   }
 
   finish(item: Json): void {
