@@ -13,6 +13,7 @@ const eventsWith = (tier: string): GenerationEvent[] => [
   { type: 'part-delta', part: 0, text: 'x' },
   { type: 'part-end', part: 0 },
   { type: 'usage', usage: { inputTokens: 1, outputTokens: 1 }, service: { service_tier: tier } },
+  { type: 'usage', usage: { outputTokens: 2 } },
   { type: 'finish', reason: 'stop', raw: 'stop' },
 ]
 

@@ -131,6 +131,21 @@ test('an error is written as a chunk and then alone, and nothing follows it', ()
   }
 })
 
+test('annotations of a text go out before the error that ends its stream', () => {
+  const frames = framesOf([
+    START,
+    { type: 'part-start', part: 0, head: { type: 'text' } },
+    { type: 'part-delta', part: 0, text: 'Hi' },
+    { type: 'part-end', part: 0 },
+    { type: 'part-start', part: 1, head: { type: 'citation', citation: { url: 'https://a.b' } } },
+    { type: 'part-end', part: 1 },
+    { type: 'error', error: new GatewayError('overloaded', 'Too much.') },
+  ])
+  expect(JSON.parse(frames.at(-3)!.data).choices[0].delta).toMatchObject({
+    annotations: [{ type: 'url_citation', url_citation: { url: 'https://a.b' } }],
+  })
+})
+
 test('reasoning that the client excludes is not written', () => {
   const events: GenerationEvent[] = [
     START,
@@ -300,7 +315,7 @@ describe.skipIf(!existsSync(SCHEMA))("OpenAI's schema", () => {
   })
 })
 
-test('the first entry of a piece of reasoning has its id, in a stream as in a whole response', () => {
+test('entries of a piece of reasoning share an index, and the first has its id', () => {
   const events: GenerationEvent[] = [
     { type: 'start', id: 'x', model: 'm' },
     ...['a', 'b'].flatMap((id, part): GenerationEvent[] => [
@@ -311,10 +326,18 @@ test('the first entry of a piece of reasoning has its id, in a stream as in a wh
     ]),
     { type: 'finish', reason: 'stop', raw: 'stop' },
   ]
-  const idsOf = (details: Json[]): unknown[] => details.map(({ id }) => id)
+  const marksOf = (details: Json[]): unknown[] => details.map(({ id, index }) => [id, index])
   const writer = chat.serve.writer(contextWith({}))
   const deltas = chunksIn(events.flatMap((event) => writer.write(event))).map((chunk) => chunk.choices[0]?.delta)
-  expect(idsOf(deltas.flatMap((delta) => delta?.reasoning_details ?? []))).toEqual(['a', undefined, 'b', undefined])
+  expect(marksOf(deltas.flatMap((delta) => delta?.reasoning_details ?? []))).toEqual([
+    ['a', 0],
+    [undefined, 0],
+    ['b', 1],
+    [undefined, 1],
+  ])
   const whole = chat.serve.writeResponse(fold(events), contextWith({})) as Json
-  expect(idsOf(whole.choices[0].message.reasoning_details)).toEqual(['a', 'b'])
+  expect(marksOf(whole.choices[0].message.reasoning_details)).toEqual([
+    ['a', 0],
+    ['b', 1],
+  ])
 })

@@ -30,14 +30,26 @@ describe('parts of a response', () => {
 
   test('are reported as soon as their delta is read', () => {
     const reader = responses.call.reader({})
-    reader.read({ data: JSON.stringify(created) })
-    expect(
-      reader.read({
-        data: JSON.stringify({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'x' }),
-      }),
-    ).toEqual([
+    const read = (event: object): unknown[] => reader.read({ data: JSON.stringify(event) })
+    const at = { type: 'response.output_text.delta', output_index: 0 }
+    read(created)
+    expect(read({ ...at, content_index: 0, delta: 'x' })).toEqual([
       { type: 'part-start', part: 0, head: { type: 'text' } },
       { type: 'part-delta', part: 0, text: 'x' },
+    ])
+    expect(read({ ...at, content_index: 1, delta: 'y' })).toEqual([
+      { type: 'part-end', part: 0 },
+      { type: 'part-start', part: 1, head: { type: 'text' } },
+      { type: 'part-delta', part: 1, text: 'y' },
+    ])
+  })
+
+  test('include a content of the finished item that was not streamed, where others have a higher index', () => {
+    const content = ['a', 'b'].map((text) => ({ type: 'output_text', text, annotations: [] }))
+    const delta = { type: 'response.output_text.delta', output_index: 0, content_index: 1, delta: 'a' }
+    expect(partsOf(created, delta, done(0, { ...message(''), content }), completed())).toEqual([
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
     ])
   })
 
@@ -163,45 +175,60 @@ describe('parts of a response', () => {
   })
 
   test('are redacted reasoning for a signature without a text, and none for an empty item', () => {
+    const item = { type: 'reasoning', id: 'r', summary: [], encrypted_content: 's' }
+    const redacted = { type: 'reasoning', redacted: true, id: 'r', text: '', signature: { data: 's' } } as const
     expect(
       partsOf(
         completed({
-          output: [
-            { type: 'reasoning', id: 'r', summary: [], encrypted_content: 's' },
-            { type: 'reasoning', id: 'q', summary: [] },
-          ],
+          output: [item, { type: 'reasoning', id: 'q', summary: [] }],
         }),
       ),
-    ).toEqual([{ type: 'reasoning', redacted: true, id: 'r', text: '', signature: { data: 's' } }])
+    ).toEqual([redacted])
+    const empty = { type: 'response.reasoning_summary_text.done', output_index: 0, summary_index: 0, text: '' }
+    expect(partsOf(created, added(0, item), empty, done(0, item), completed())).toEqual([redacted])
   })
 
   test('have each citation once behind its text', () => {
     const annotation = { type: 'url_citation', url: 'https://x.y', title: 'X', start_index: 0, end_index: 2 }
-    const events = eventsOf(
-      created,
-      { type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'hi' },
-      { type: 'response.output_text.annotation.added', output_index: 0, content_index: 0, annotation },
-      done(0, message('hi', { annotations: [annotation] })),
-      completed(),
-    )
-    expect(fold(events).parts).toEqual([
-      {
-        type: 'text',
-        text: 'hi',
-        citations: [{ url: 'https://x.y', title: 'X', start: 0, end: 2, native: annotation }],
-      },
-    ])
+    const at = { output_index: 0, content_index: 0 }
+    const announced = { type: 'response.output_text.annotation.added', ...at, annotation }
+    const part = { type: 'output_text', text: 'hi', annotations: [annotation] }
+    const finished = { type: 'response.content_part.done', ...at, part }
+    for (const frames of [[announced], [announced, finished], [finished, announced]]) {
+      const events = eventsOf(
+        created,
+        { type: 'response.output_text.delta', ...at, delta: 'hi' },
+        ...frames,
+        done(0, message('hi', { annotations: [annotation] })),
+        completed(),
+      )
+      expect(fold(events).parts).toEqual([
+        {
+          type: 'text',
+          text: 'hi',
+          citations: [{ url: 'https://x.y', title: 'X', start: 0, end: 2, native: annotation }],
+        },
+      ])
+    }
   })
 
-  test('have log probabilities', () => {
+  test('have log probabilities once, whichever frames repeat them', () => {
     const logprobs = [{ token: 'hi', logprob: -1, bytes: [104, 105], top_logprobs: [{ token: 'ho', logprob: -2 }] }]
-    expect(partsOf(completed({ output: [message('hi', { logprobs })] }))).toEqual([
-      {
-        type: 'text',
-        text: 'hi',
-        logprobs: [{ token: 'hi', logprob: -1, bytes: [104, 105], top: [{ token: 'ho', logprob: -2 }] }],
-      },
-    ])
+    const at = { output_index: 0, content_index: 0 }
+    const frames = [
+      { type: 'response.output_text.delta', ...at, delta: 'hi', logprobs },
+      { type: 'response.output_text.done', ...at, text: 'hi', logprobs },
+      { type: 'response.content_part.done', ...at, part: { type: 'output_text', text: 'hi', logprobs } },
+      completed({ output: [message('hi', { logprobs })] }),
+    ]
+    for (const first of frames.keys())
+      expect(partsOf(...frames.slice(first))).toEqual([
+        {
+          type: 'text',
+          text: 'hi',
+          logprobs: [{ token: 'hi', logprob: -1, bytes: [104, 105], top: [{ token: 'ho', logprob: -2 }] }],
+        },
+      ])
   })
 
   test('include native web searches, which are counted, images, and calls of custom tools', () => {

@@ -199,6 +199,16 @@ describe('the body of a request', () => {
     })
   })
 
+  test('includes log probabilities that are wanted, also without other tokens', () => {
+    const includes = (sampling: GenerationRequest['sampling']) => write({ sampling }).body.include
+    const logprobs = ['message.output_text.logprobs']
+    expect([includes({ logprobs: true }), includes({ topLogprobs: 2 }), includes({ logprobs: false })]).toEqual([
+      logprobs,
+      logprobs,
+      undefined,
+    ])
+  })
+
   test('has the output format, and mentions JSON where no message does', () => {
     expect(write({ outputFormat: { type: 'schema', schema: { type: 'object' } }, verbosity: 'low' }).body.text).toEqual(
       { format: { type: 'json_schema', name: 'answer', schema: { type: 'object' } }, verbosity: 'low' },
