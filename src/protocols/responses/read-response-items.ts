@@ -203,7 +203,7 @@ export class ReasoningItem implements OutputItem {
     if (delta === '') return
     const text = this.#text(form)
     if (text.part.closed) return
-    const isNewParagraph = text.text !== '' && (this.#paragraph.get(form) ?? index) !== index
+    const isNewParagraph = (this.#paragraph.get(form) ?? index) !== index
     this.#paragraph.set(form, index)
     text.append(isNewParagraph ? `\n\n${delta}` : delta)
   }
