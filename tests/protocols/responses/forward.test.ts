@@ -33,6 +33,9 @@ describe('a forwarded body', () => {
       'reasoning.encrypted_content',
     ])
     expect(forward({}, { reasoning: 'effort' }).include).toEqual(['reasoning.encrypted_content'])
+    const asked = { include: ['reasoning.encrypted_content', 'x'] }
+    expect(forward(asked, { reasoning: 'effort' }).include).toEqual(asked.include)
+    expect(forward({ include: 'x' }, { reasoning: 'effort' }).include).toBe('x')
     for (const body of [{}, { reasoning: { effort: 'none' } }, { reasoning: { effort: 'low' }, store: false }])
       expect(forward(body).include).toBeUndefined()
   })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { contextOf, parsed, type Any } from './fixtures.ts'
 
@@ -26,6 +27,13 @@ const broke = new GatewayError('upstream_error', 'broke')
 test('the response has our id and model, and the stored state that the client requested', () => {
   const passthrough = responses.passthrough(contextOf({ previous_response_id: 'resp_0' }))
   const { response } = JSON.parse(passthrough.frame(created)!.data)
+  const answered = responses.passthrough(contextOf({ previous_response_id: 'resp_0', store: false }))
+  expect(JSON.parse(answered.answer('{"id":"up","store":false}'))).toEqual({
+    id: 'resp_1',
+    model: 'a/b',
+    store: false,
+    previous_response_id: 'resp_0',
+  })
   expect(response).toEqual({
     id: 'resp_1',
     model: 'a/b',
@@ -73,6 +81,8 @@ test('credentials in an error of the provider are removed', () => {
     expect(out).not.toContain('sk-abc')
     expect(out).toContain('bad key')
   }
+  const failed = JSON.stringify({ id: 'up', status: 'failed', error: { code: 'x', message } })
+  expect(responses.passthrough(contextOf()).answer(failed)).not.toContain('sk-abc')
 })
 
 describe('the stored response', () => {
@@ -137,6 +147,12 @@ describe('the end of a broken stream', () => {
     expect(passthrough.fail(broke)).toEqual([])
   })
 
+  test.each(['failed', 'cancelled'])('adds nothing to a response whose status is %s', (status) => {
+    const passthrough = responses.passthrough(contextOf())
+    passthrough.frame(frame(`response.${status}`, { response: { id: 'up', model: 'um', status, output: [] } }))
+    expect(passthrough.fail(broke)).toEqual([])
+  })
+
   test('is a whole stream if nothing came before', () => {
     expect(
       parsed(responses.passthrough(contextOf()).fail(broke)).map(({ type, sequence_number }) => [
@@ -171,4 +187,40 @@ describe('the end of a broken stream', () => {
     passthrough.frame(frame('response.completed', { response: { id: 'up', status: 'completed', output: [] } }))
     expect(passthrough.fail(broke)).toEqual([])
   })
+})
+
+test.each([
+  ['response.content_part', 'content_index', 'content', 'message', 'output_text'],
+  ['response.reasoning_summary_part', 'summary_index', 'summary', 'reasoning', 'summary_text'],
+])('an early end in the midst of a second %s keeps the first', (name, index, member, type, partType) => {
+  const passthrough = responses.passthrough(contextOf())
+  const part = (text: string) => ({ type: partType, text })
+  const at = { item_id: 'i', output_index: 0 }
+  passthrough.frame(created)
+  passthrough.frame(frame('response.output_item.added', { output_index: 0, item: { id: 'i', type, [member]: [] } }))
+  passthrough.frame(frame(`${name}.added`, { ...at, [index]: 0, part: part('') }))
+  passthrough.append!('One.')
+  passthrough.frame(frame(`${name}.done`, { ...at, [index]: 0, part: part('One.') }))
+  passthrough.frame(frame(`${name}.added`, { ...at, [index]: 1, part: part('') }))
+  passthrough.append!('Tw')
+  const frames = passthrough.endEarly!({ usage: noUsage(), report: {} }).map(({ data }) => JSON.parse(data) as Any)
+  const ended = frames.find((one) => one.type === `${name}.done`)!
+  expect([ended[index], ended.part]).toEqual([1, part('Tw')])
+  expect(frames.at(-1)!.response.output[0][member]).toEqual([part('One.'), part('Tw')])
+})
+
+test('an early end between two parts of an item keeps the first and ends no other', () => {
+  const passthrough = responses.passthrough(contextOf())
+  const at = { item_id: 'm1', output_index: 0, content_index: 0 }
+  const [part] = item.content
+  for (const one of [
+    created,
+    frame('response.output_item.added', { output_index: 0, item: { ...item, content: [] } }),
+    frame('response.content_part.added', { ...at, part: { ...part, text: '' } }),
+    frame('response.content_part.done', { ...at, part }),
+  ])
+    passthrough.frame(one)
+  const frames = passthrough.endEarly!({ usage: noUsage(), report: {} }).map(({ data }) => JSON.parse(data) as Any)
+  expect(frames.map(({ type }) => type)).toEqual(['response.output_item.done', 'response.incomplete'])
+  expect(frames[0]!.item.content).toEqual([part])
 })
