@@ -38,6 +38,11 @@ describe('a report of output in the midst of a stream of chat completions', () =
     expect(await metered('chat.completions', frames)).toEqual({ output: 8, counted: true })
   })
 
+  test('is not the total where text like that before it comes after it', async () => {
+    const frames = [chunk({ content: 'one ' }), chunk({ content: '' }, usage(1)), chunk({ content: words }), end]
+    expect(await metered('chat.completions', frames)).toEqual({ output: 9, counted: true })
+  })
+
   test('is the total if only the end comes after it', async () => {
     const frames = [chunk({ content: words }), chunk({ content: '' }, usage(70)), end]
     expect(await metered('chat.completions', frames)).toEqual({ output: 70, counted: false })
