@@ -196,6 +196,15 @@ describe('conversations', () => {
       'turn_added messages[2]',
       'prefill_unsupported messages[5]',
     ])
+    const answered = [
+      { role: 'assistant' as const, parts: [callOf('a')] },
+      { role: 'tool' as const, parts: [resultOf('a')] },
+      { role: 'system' as const, parts: [textOf('S')] },
+    ]
+    expect(sentFor({ turns: answered }, { strictRoles: true }).body.messages.slice(2)).toEqual([
+      { role: 'assistant', content: 'I have read the results.' },
+      { role: 'user', content: '<system>\nS\n</system>' },
+    ])
   })
 
   test('a refused name and refused instructions are reported with their paths', () => {
@@ -284,5 +293,29 @@ describe('a forced call of a model that does not reason meanwhile', () => {
     const { body, lost } = sentFor(forced, {}, { forcedTools: 'idle', efforts: ['low', 'high'] })
     expect(body.tool_choice).toBe('auto')
     expect(lost).toEqual(['tool_choice_adjusted tool_choice'])
+  })
+})
+
+describe('a budget of reasoning tokens', () => {
+  test.each([
+    [5000, 5001, 5000, []],
+    [5000, 5000, 4000, ['budget_adjusted']],
+    [500, 1281, 1024, ['budget_adjusted']],
+    [5000, 1280, 1024, ['budget_adjusted']],
+    [5000, 1279, undefined, ['reasoning_not_possible']],
+  ])('of %p is with an output limit of %p sent as %p', (budgetTokens, maxOutputTokens, sent, codes) => {
+    const budget = { min: 1024, max: 32_000 }
+    const { body, lost } = sentFor(
+      { reasoning: { budgetTokens }, maxOutputTokens },
+      { effortField: 'reasoning' },
+      { budget },
+    )
+    expect([body.reasoning?.max_tokens, lost.map((loss) => loss.split(' ')[0])]).toEqual([sent, codes])
+  })
+
+  test('replaces an effort, which is reported as lost', () => {
+    const both = sentFor({ reasoning: { budgetTokens: 5000, effort: 'high' } }, { effortField: 'reasoning' })
+    const lost = ['unsupported_combination output_config.effort']
+    expect(both).toMatchObject({ body: { reasoning: { max_tokens: 5000 } }, lost })
   })
 })

@@ -59,7 +59,7 @@ describe('requests to a provider', () => {
       body: { reasoning_effort: 'medium' },
       lost: [{ code: 'budget_as_effort', path: 'thinking.budget_tokens' }],
     })
-    expect(written({ reasoning: { budgetTokens: 0 } }).body.reasoning_effort).toBe('none')
+    expect(written({ reasoning: { budgetTokens: 0 } })).toMatchObject({ body: { reasoning_effort: 'none' }, lost: [] })
     expect(
       written({ reasoning: { budgetTokens: 5000, visible: false } }, { effortField: 'reasoning' }).body.reasoning,
     ).toEqual({ max_tokens: 5000, exclude: true })
@@ -186,26 +186,33 @@ describe('conversations', () => {
   test('media of a result follow its text in a user message', () => {
     const image: Part = { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }
     const messages = messagesOf([
-      { role: 'assistant', parts: [callOf('a'), callOf('b')] },
+      { role: 'assistant', parts: [callOf('a'), callOf('b'), callOf('c')] },
       {
         role: 'tool',
         parts: [
-          resultOf('a', [textOf('see'), image], { name: 'f' }),
+          resultOf('a', [textOf('see'), { ...image, label: 'photo.png' }], { name: 'f' }),
           resultOf('b', [textOf('bad')], { isError: true }),
+          resultOf('c', [image], { isError: true }),
         ],
       },
     ])
+    const sent = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
     expect(messages.slice(1)).toEqual([
       { role: 'tool', tool_call_id: 'a', content: 'see\n[The content follows in the next user message.]' },
       { role: 'tool', tool_call_id: 'b', content: 'Error: bad' },
+      { role: 'tool', tool_call_id: 'c', content: 'Error: \n[The content follows in the next user message.]' },
       {
         role: 'user',
         content: [
           { type: 'text', text: 'Content returned by the tool call a (f):' },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+          { type: 'text', text: 'photo.png:' },
+          sent,
+          { type: 'text', text: 'Content returned by the tool call c:' },
+          sent,
         ],
       },
     ])
+    expect(messagesOf([{ role: 'tool', parts: [resultOf('zz', [image])] }])[0]!.content.at(-1)).toEqual(sent)
   })
 
   test('texts with steps of another provider between them are paragraphs, and cited passages are not', () => {
