@@ -93,7 +93,8 @@ describe('tool calls', () => {
             message: {
               content: null,
               tool_calls: [
-                { function: { name: 'f', arguments: {} } },
+                { id: 'same', function: { name: 'f', arguments: {} } },
+                { id: 'same', function: { name: 'f', arguments: '{"a":1}' } },
                 { function: { name: 'g', arguments: '{"a":1}' } },
               ],
             },
@@ -104,6 +105,7 @@ describe('tool calls', () => {
     )
     expect(whole.parts).toMatchObject([
       { name: 'f', arguments: '{}' },
+      { name: 'f', arguments: '{"a":1}' },
       { name: 'g', arguments: '{"a":1}' },
     ])
     expect(whole.finish).toEqual({ reason: 'tool-calls', raw: 'stop' })

@@ -88,6 +88,20 @@ describe('reasoning', () => {
     ).toEqual([{ type: 'reasoning', redacted: true, id: 'rs_1', text: '', signature: { data: 'D' } }])
   })
 
+  test('a signature belongs to the plain reasoning before it, and a detail of another type is its own part', () => {
+    const signed = { type: 'reasoning.text', signature: 'S', index: 0 }
+    expect(partsOf(chunkOf({ reasoning: 'A' }), chunkOf({ reasoning_details: [signed] }), stop())).toEqual([
+      { type: 'reasoning', text: 'A', signature: { data: 'S' } },
+    ])
+    const summary = { type: 'reasoning.summary', summary: 'A', index: 0 }
+    const raw = { type: 'reasoning.text', text: 'B', index: 0 }
+    const summarized = chunkOf({ reasoning: 'A', reasoning_details: [summary] })
+    expect(partsOf(summarized, chunkOf({ reasoning_details: [raw] }), stop())).toEqual([
+      { type: 'reasoning', form: 'summary', text: 'A' },
+      { type: 'reasoning', text: 'B' },
+    ])
+  })
+
   test('details are read whatever their type and index are', () => {
     const odd = { toString: 1 }
     expect(
@@ -112,12 +126,12 @@ describe('reasoning', () => {
   test("Mistral's pieces of content are read, and think tags stay text", () => {
     expect(
       partsOf(
-        chunkOf({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'Hm' }] }] }),
+        chunkOf({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'Hm' }], signature: 'S' }] }),
         chunkOf({ content: [{ type: 'text', text: 'x' }] }),
         stop(),
       ),
     ).toEqual([
-      { type: 'reasoning', text: 'Hm' },
+      { type: 'reasoning', text: 'Hm', signature: { data: 'S' } },
       { type: 'text', text: 'x' },
     ])
     expect(partsOf(chunkOf({ content: '<think>a</think>b' }), stop())).toEqual([
@@ -132,6 +146,10 @@ describe('other parts', () => {
       expect(partsOf(chunkOf({ images: [{ type: 'image_url', image_url: { url } }] }), stop())).toEqual([
         { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } },
       ])
+    const other = { type: 'image_url', image_url: { url: 'data:application/pdf;base64,AAAA' } }
+    expect(partsOf(chunkOf({ images: [other] }), stop())).toEqual([
+      { type: 'native', protocol: 'chat.completions', kind: 'image_url', value: other },
+    ])
     expect(
       partsOf(
         chunkOf({ content: 'abc' }),
@@ -219,6 +237,7 @@ describe('the end of a stream', () => {
     )
     expect(last({ error: { message: 'Busy', code: 503 } })).toBe('overloaded')
     expect(last({ object: 'error', message: 'Busy', code: 503 })).toBe('overloaded')
+    expect(last({ error: { message: 'Busy', status_code: 503 } })).toBe('overloaded')
     expect(last({ error: { message: 'Odd', type: 'server_error' } })).toBe('upstream_error')
     expect(last({ error: 'down' })).toBe('upstream_error')
     expect(last(chunkOf({ content: 'x' }, { finish_reason: 'error', error: { code: 429, message: 'x' } }))).toBe(

@@ -88,6 +88,8 @@ describe('parts of a response', () => {
     expect(partsOf(created, added(0, { type: 'function_call' }), done(0, call('{"x":1}')), completed())).toMatchObject([
       { name: 'f', arguments: '{"x":1}' },
     ])
+    const parsed = call('', { arguments: { x: 1 } })
+    expect(partsOf(created, done(0, parsed), completed())).toMatchObject([{ arguments: '{"x":1}' }])
   })
 
   test('are whole if the id of their item changes in every frame', () => {
