@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Quirks } from '../../../src/protocols/quirks.ts'
 import { LossReport } from '../../../src/protocols/translation.ts'
@@ -165,4 +166,20 @@ describe('forwarded responses', () => {
       choices: [{ finish_reason: 'error' }],
     })
   })
+})
+
+test('an error that is repeated alone has no credentials', () => {
+  const message = 'bad key sk-abcdefghijklmnop'
+  const passed = { data: JSON.stringify({ choices: [{ index: 0, delta: {}, error: { message } }] }) }
+  const passthrough = chat.passthrough(contextOf('{"model":"a/b","messages":[]}'))
+  const [alone] = passthrough.again!(passed, new GatewayError('upstream_error', 'x'))
+  expect(alone!.data).toContain('bad key')
+  expect(alone!.data).not.toContain('sk-abc')
+})
+
+test('usage that was counted is sent only to a client that requested it', () => {
+  const ended = (more: Json) =>
+    chat.passthrough(contextOf(JSON.stringify({ model: 'a/b', messages: [], stream: true, ...more }))).end!(noUsage())
+  expect(ended({})).toEqual([{ data: '[DONE]' }])
+  expect(ended({ stream_options: { include_usage: true } })).toHaveLength(2)
 })
