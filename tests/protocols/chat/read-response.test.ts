@@ -246,6 +246,11 @@ describe('the end of a stream', () => {
     expect(last(stop('error'))).toBe('upstream_error')
     expect(last(stop('insufficient_system_resource'))).toBe('overloaded')
   })
+  test('an error in the stream has the param of the provider', () => {
+    const event = read([{ error: { message: 'Bad', code: 400, param: 'tools' } }]).at(-1)!
+    expect(event.type === 'error' && event.error.param).toBe('tools')
+  })
+
   test('a whole body that is an error is thrown with its message', () => {
     for (const error of [
       { error: { message: 'Too long', code: 400 } },

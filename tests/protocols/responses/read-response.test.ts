@@ -241,7 +241,7 @@ describe('parts of a response', () => {
           output: [
             search,
             { ...search, action: { type: 'open_page' } },
-            { type: 'image_generation_call', id: 'ig', result: 'aGk=', output_format: 'webp' },
+            { type: 'image_generation_call', id: 'ig', result: 'aGk=', output_format: 'webp', prompt: 'A cat' },
             { type: 'custom_tool_call', call_id: 'c', name: 'g', input: 'free' },
           ],
           usage: { input_tokens: 1, output_tokens: 1 },
@@ -257,6 +257,7 @@ describe('parts of a response', () => {
         value: { ...search, action: { type: 'open_page' } },
       },
       { type: 'image', source: { type: 'data', mediaType: 'image/webp', data: 'aGk=' } },
+      { type: 'native', protocol: 'responses', kind: 'revised_prompt', value: 'A cat' },
       { type: 'tool-call', id: 'c', name: 'g', arguments: 'free', form: 'custom' },
     ])
     expect(answer.usage.webSearches).toBe(1)
