@@ -71,6 +71,26 @@ describe('forwarded requests', () => {
     expect(JSON.parse(sent).messages[0].reasoning_details.map((one: Json) => one.signature)).toEqual(['ours', 'plain'])
   })
 
+  test('a removed signature of a text, an image or a call is reported as such, others as reasoning', () => {
+    const data = wrapSignature('theirs', { provider: 'q', model: 'm' })
+    const message = {
+      role: 'assistant',
+      content: 'x',
+      images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }],
+      tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      reasoning_details: ['text', 'image-0', 'c', 'rs'].map((id) => ({ type: 'reasoning.encrypted', data, id })),
+    }
+    const report = new LossReport()
+    const body = JSON.stringify({ model: 'a/b', messages: [message] })
+    chat.call.forward({ ...contextOf(body), restoredReasoning: [] }, targetOf(), report)
+    expect(report.losses.map(({ code }) => code)).toEqual([
+      'signature_dropped',
+      'signature_dropped',
+      'signature_dropped',
+      'reasoning_dropped',
+    ])
+  })
+
   describe('quirks of reasoning', () => {
     const messages = [
       { role: 'user', content: 'x' },
