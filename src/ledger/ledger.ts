@@ -288,7 +288,7 @@ export class Ledger implements Expiring {
     } catch (error) {
       if (!(error instanceof ClosedAlready)) throw error
       log.warn(
-        `generation ${closing.record.id} is charged, though its client was told that it failed: its settlement was ` +
+        `generation ${closing.record.id} is charged, though its client received an error: its settlement was ` +
           'written without an acknowledgement',
       )
       return false

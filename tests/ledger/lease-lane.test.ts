@@ -176,13 +176,13 @@ once('a request waits for a store that answers each question slowly', async () =
   expect(await outcomeOf(() => 2_000)).toEqual({ outcome: true, atMs: 14_130, questions: 7 })
 })
 
-once('a request that waited for long is told that the store is slow, and not that money is missing', async () => {
+once('the error after a long wait says that the store is slow, not that money is missing', async () => {
   const { outcome, atMs } = await outcomeOf(() => 4_500)
   expect(outcome).toContain('PostgreSQL answers slowly')
   expect(atMs).toBeLessThan(20_000)
 })
 
-once('a question that is not answered fails by itself', async () => {
+once('a question without an answer fails after its own time limit', async () => {
   const { outcome, atMs } = await outcomeOf((question) => (question === 3 ? Infinity : 10))
   expect(outcome).toContain('PostgreSQL has not answered for 5 seconds')
   expect(atMs).toBe(5_035)

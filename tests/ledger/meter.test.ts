@@ -53,7 +53,7 @@ test('a prompt of zero tokens is counted, since no prompt has none', async () =>
   expect(await meter.count()).toMatchObject({ inputTokens: 7, outputTokens: 3 })
 })
 
-test('reasoning that nobody saw is charged beside that which was reported before', async () => {
+test('reasoning without visible text is charged in addition to that which was reported before', async () => {
   const meter = new Meter(() => Promise.resolve(7), 100)
   meter.attempts.push({ provider: 'p', milliseconds: 1, sent: true })
   meter.record([start, { type: 'usage', usage: { inputTokens: 7, reasoningTokens: 3 }, interim: true }])

@@ -7,7 +7,7 @@ import { readInput, type Block, type Json } from './shapes.ts'
 
 /**
  * Undefined for another kind of tool, and for a toolset that forbids single tools, since other providers have lists of
- * allowed ones only, or that has no server in `mcp_servers`, which stands for the toolset.
+ * allowed ones only, or whose server is not in `mcp_servers`: other protocols describe a toolset by its server.
  */
 export function hostedTool(kind: string, tool: Json, servers: readonly Json[]): HostedTool[] | undefined {
   if (kind.startsWith('code_execution_')) return [{ type: 'code' }]
