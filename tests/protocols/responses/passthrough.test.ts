@@ -190,9 +190,13 @@ describe('the end of a broken stream', () => {
 })
 
 test.each([
-  ['response.content_part', 'content_index', 'content', 'message', 'output_text'],
-  ['response.reasoning_summary_part', 'summary_index', 'summary', 'reasoning', 'summary_text'],
-])('an early end in the midst of a second %s keeps the first', (name, index, member, type, partType) => {
+  ['response.content_part', 'content_index', 'content', 'message', 'output_text', 'response.output_text.done'],
+  ['response.content_part', 'content_index', 'content', 'reasoning', 'reasoning_text', 'response.reasoning_text.done'],
+  [
+    ...(['response.reasoning_summary_part', 'summary_index', 'summary', 'reasoning', 'summary_text'] as const),
+    'response.reasoning_summary_text.done',
+  ],
+])('an early end in the midst of a second %s keeps the first', (name, index, member, type, partType, textDone) => {
   const passthrough = responses.passthrough(contextOf())
   const part = (text: string) => ({ type: partType, text })
   const at = { item_id: 'i', output_index: 0 }
@@ -206,6 +210,8 @@ test.each([
   const frames = passthrough.endEarly!({ usage: noUsage(), report: {} }).map(({ data }) => JSON.parse(data) as Any)
   const ended = frames.find((one) => one.type === `${name}.done`)!
   expect([ended[index], ended.part]).toEqual([1, part('Tw')])
+  const text = frames.find((one) => one.type === textDone)!
+  expect([text[index], text.text, text.logprobs]).toEqual([1, 'Tw', type === 'message' ? [] : undefined])
   expect(frames.at(-1)!.response.output[0][member]).toEqual([part('One.'), part('Tw')])
 })
 
