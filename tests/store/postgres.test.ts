@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Connection } from '../../src/store/postgres/connection.ts'
+import { isUnwritten } from '../../src/store/postgres/errors.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
+import { startProxy } from '../postgres/proxy.ts'
 import { type PostgresServer, startPostgres, WITH_START_MS } from '../postgres/server.ts'
 import { failure } from './records.ts'
 
@@ -99,12 +101,72 @@ test('a text with U+0000 is read as it was written', async () => {
   await connection.close()
 })
 
+/** A process can look for what became of a write. */
+async function register(connection: Connection): Promise<void> {
+  const row = await connection.one<{ id: number }>(
+    "INSERT INTO processes (name, address, version) VALUES ('', '', '') RETURNING id",
+  )
+  connection.process = row!.id
+}
+
+/** Writes of one transaction, through a proxy. */
+async function startWrites(name: string, patienceMs: number) {
+  const proxy = await startProxy(await server.createDatabase(name))
+  const connection = new Connection({ url: proxy.url, connections: 4, patienceMs })
+  await migrate(connection.address)
+  await connection.run('CREATE TABLE things (id integer)')
+  return {
+    proxy,
+    connection,
+    add: (id: number, then = (): void => {}): Promise<unknown> =>
+      connection.commit(async (transaction) => {
+        await transaction.run('INSERT INTO things VALUES ($1)', id)
+        then()
+      }),
+    things: async () => (await connection.all<{ id: number }>('SELECT id FROM things ORDER BY id')).map(({ id }) => id),
+    async stop() {
+      await connection.close()
+      proxy.stop()
+    },
+  }
+}
+
+test('a commit whose acknowledgement is lost succeeds in a process, and is refused at once without one', async () => {
+  const { connection, proxy, add, things, stop } = await startWrites('lost_commit', 60_000)
+  const addAll = (ids: number[]): Promise<unknown[]> =>
+    Promise.all(ids.map((id) => failure(add(id, id === ids.at(-1) ? proxy.dropAnswer : undefined))))
+  for (const error of await addAll([1, 2])) {
+    expect(String(error)).toContain('The store is unavailable: PostgreSQL does not answer')
+    expect(isUnwritten(error)).toBe(false)
+  }
+  await register(connection)
+  expect(await addAll([3, 4])).toEqual([undefined, undefined])
+  expect(proxy.dropped).toBe(2)
+  expect(await things()).toEqual([1, 2, 3, 4])
+  await stop()
+})
+
+test('the writes of a transaction are refused together where the server stays away', async () => {
+  const { proxy, add, things, stop } = await startWrites('together', 100)
+  await add(0)
+  proxy.keepAway(true)
+  let refused = 0
+  const writes = [1, 2, 3].map((id) => failure(add(id)).then(() => refused++))
+  await writes[0]
+  await new Promise(setImmediate)
+  expect(refused).toBe(3)
+  proxy.keepAway(false)
+  expect(await things()).toEqual([0])
+  await stop()
+})
+
 test(
   'a write waits for a server that comes back, and is made once',
   async () => {
     const url = await server.createDatabase('away')
     const connection = new Connection({ url, connections: 4, patienceMs: WITH_START_MS })
     await migrate(connection.address)
+    await register(connection)
     await connection.run('CREATE TABLE things (id integer PRIMARY KEY)')
     await connection.commit(async (transaction) => transaction.run('INSERT INTO things VALUES (1)'))
     server.kill()

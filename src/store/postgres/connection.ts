@@ -1,6 +1,15 @@
 import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
 import { type Address, type Binding, PostgresClient, type Queries, type Questions } from './client.ts'
-import { asStoreError, Fenced, isDisconnected, isOfTable, isRepeatable, Unacknowledged, unavailable } from './errors.ts'
+import {
+  asStoreError,
+  Fenced,
+  isDisconnected,
+  isOfTable,
+  isRepeatable,
+  isUnavailable,
+  Unacknowledged,
+  unavailable,
+} from './errors.ts'
 import { pause, Pool } from './pool.ts'
 
 /** Writes that one transaction takes. */
@@ -233,8 +242,8 @@ export class Connection implements Queries {
     } catch (error) {
       if (error instanceof Fenced) this.#fence()
       const failed = asStoreError(error)
-      // One bad write must not fail the others: each is tried alone.
-      if (group.length > 1 && (failed === error || isOfTable(error)) && !(error instanceof Fenced))
+      // One bad write must not fail the others: each is tried alone. Where the server is away, all would wait again.
+      if (group.length > 1 && (!isUnavailable(failed) || isOfTable(error)))
         for (const one of group) await this.#writeGroup([one])
       else for (const { reject } of group) reject(failed)
     }

@@ -37,14 +37,17 @@ const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code)
 
 /** True where no answer came: the server may have done what it was asked, or not. */
 export const isDisconnected = (error: unknown): boolean => {
+  if (error instanceof GatewayError) return false
   const code = codeOf(error)
   if (isSqlState(code)) return /^(?:08|57P0[123])/.test(code)
   return code !== '' || /connection|terminated|timeout/i.test(error instanceof Error ? error.message : '')
 }
 
+export const isUnavailable = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && error.code === 'store_unavailable'
+
 /** True where a write that failed was not made, and will not be. */
-export const isUnwritten = (error: unknown): boolean =>
-  error instanceof GatewayError && error.code === 'store_unavailable' && !(error.cause instanceof Unacknowledged)
+export const isUnwritten = (error: unknown): boolean => isUnavailable(error) && !(error.cause instanceof Unacknowledged)
 
 /** Causes that an operator can fix. */
 export const reasonOf = (error: unknown): string | undefined => {
