@@ -16,7 +16,7 @@ export type People = {
 }
 
 export function openPeople(
-  { people, tries, changes }: Pick<Store, 'people' | 'tries' | 'changes'>,
+  { people, passwordAttempts, changes }: Pick<Store, 'people' | 'passwordAttempts' | 'changes'>,
   now: () => number,
 ): People {
   const users = new Users(people, now)
@@ -25,7 +25,7 @@ export function openPeople(
     users,
     passwords,
     sessions: new Sessions(people, now),
-    signIn: new SignIn({ store: people, tries, users, passwords, now }),
+    signIn: new SignIn({ store: people, passwordAttempts, users, passwords, now }),
     changes: new ChangeLog(changes, now),
   }
 }

@@ -2,10 +2,10 @@ import type { Config } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
 import { hostNetworkOf } from '../http/addresses.ts'
 import { reachable } from '../store/server-address.ts'
-import type { PeopleStore, SignInLink, TryStore, User } from '../store/store.ts'
+import type { PeopleStore, SignInLink, PasswordAttemptStore, User } from '../store/store.ts'
 import type { Passwords } from './passwords.ts'
 import { hashOfSecret, newSecret } from './secret-text.ts'
-import { Tries } from './tries.ts'
+import { PasswordAttempts } from './password-attempts.ts'
 import type { Users } from './users.ts'
 
 const MINUTE_MS = 60_000
@@ -26,11 +26,11 @@ export class SignIn {
   readonly #users: Users
   readonly #passwords: Passwords
   readonly #now: () => number
-  readonly #tries: Tries
+  readonly #passwordAttempts: PasswordAttempts
 
   constructor(services: {
     store: PeopleStore
-    tries: TryStore
+    passwordAttempts: PasswordAttemptStore
     users: Users
     passwords: Passwords
     now: () => number
@@ -39,7 +39,7 @@ export class SignIn {
     this.#users = services.users
     this.#passwords = services.passwords
     this.#now = services.now
-    this.#tries = new Tries(services.tries, services.now)
+    this.#passwordAttempts = new PasswordAttempts(services.passwordAttempts, services.now)
   }
 
   /** A new link and its text, which is not stored; `addLink` stores the link. Without a user: for the first owner. */
@@ -120,13 +120,13 @@ export class SignIn {
     password: string,
     address: string | undefined,
   ): Promise<boolean> {
-    const takeBack = await this.#tries.begin(name, hostNetworkOf(address ?? ''))
+    const withdraw = await this.#passwordAttempts.begin(name, hostNetworkOf(address ?? ''))
     const isRight = await this.#passwords.matches(password, user?.password).catch(async (error: unknown) => {
       // A password that was not compared is no wrong one.
-      await takeBack(false)
+      await withdraw(false)
       throw error
     })
-    if (isRight) await takeBack(true)
+    if (isRight) await withdraw(true)
     return isRight
   }
 

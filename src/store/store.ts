@@ -18,7 +18,7 @@ import type { ReasoningStore } from './reasoning.ts'
 import type { ReportStore } from './reports.ts'
 import type { ResponseStore } from './responses.ts'
 import type { SetSettingStore } from './settings-set.ts'
-import type { TryStore } from './tries.ts'
+import type { PasswordAttemptStore } from './password-attempts.ts'
 
 export type * from './accounts.ts'
 export type * from './activities.ts'
@@ -36,7 +36,7 @@ export type * from './reasoning.ts'
 export * from './reports.ts'
 export type * from './responses.ts'
 export type * from './settings-set.ts'
-export type * from './tries.ts'
+export type * from './password-attempts.ts'
 
 /** The file beside the database with the secret of the key hashes; made after the database. */
 export const PEPPER_FILE = 'pepper'
@@ -64,7 +64,7 @@ export type CommitTimings = { transactions: Histogram; flushes: Histogram }
 export interface Store {
   readonly accounts: AccountStore
   readonly people: PeopleStore
-  readonly tries: TryStore
+  readonly passwordAttempts: PasswordAttemptStore
   readonly changes: ChangeStore
   readonly settings: SettingStore
   readonly setSettings: SetSettingStore

@@ -128,7 +128,7 @@ describe('links', () => {
 })
 
 describe('passwords', () => {
-  test('behind a proxy, each client has tries of its own', async () => {
+  test('behind a proxy, the wrong passwords of each client are counted apart', async () => {
     const started = await startGateway({ config: 'limits: { requestsPerMinute: 1000 }\n' })
     try {
       const sign = (client: string, email: string) =>

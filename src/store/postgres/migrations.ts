@@ -15,7 +15,7 @@ import { PLACES } from './place-functions.ts'
 import { PROCESSES } from './process-schema.ts'
 import { PROGRESS } from './progress-table.ts'
 import { SETTINGS } from './setting-schema.ts'
-import { TRIES } from './try-table.ts'
+import { PASSWORD_ATTEMPTS } from './password-attempt-table.ts'
 
 /** `oldest`: the first version that still works with the tables after this step. */
 type Step = { sql: string; oldest: number }
@@ -31,7 +31,7 @@ export const MIGRATIONS: readonly Step[] = [
       PROCESSES,
       ACCOUNTS,
       PEOPLE,
-      TRIES,
+      PASSWORD_ATTEMPTS,
       SETTINGS,
       KEPT,
       LEDGER,

@@ -33,7 +33,7 @@ import { foldRollUps } from './roll-ups.ts'
 import { SetSettingTable } from './set-setting-table.ts'
 import { SettingTable } from './setting-table.ts'
 import { StoreTime } from './store-time.ts'
-import { TryTable } from './try-table.ts'
+import { PasswordAttemptTable } from './password-attempt-table.ts'
 
 /** `folder`: the data folder. `pollMs`: see ChangeWatch. `serves`: for a server, which takes part in leases. */
 type PostgresOptions = ConnectionOptions & {
@@ -55,7 +55,7 @@ type Parts = {
 export class PostgresStore implements Store {
   readonly accounts: AccountTables
   readonly people: PeopleTables
-  readonly tries: TryTable
+  readonly passwordAttempts: PasswordAttemptTable
   readonly changes: ChangeTable
   readonly settings: SettingTable
   readonly setSettings: SetSettingTable
@@ -93,7 +93,7 @@ export class PostgresStore implements Store {
     this.reports = new Reports(connection)
     this.accounts = new AccountTables(connection, this.ledger)
     this.people = new PeopleTables(connection)
-    this.tries = new TryTable(connection)
+    this.passwordAttempts = new PasswordAttemptTable(connection)
     this.changes = new ChangeTable(connection)
     this.settings = new SettingTable(connection)
     this.setSettings = new SetSettingTable(connection)

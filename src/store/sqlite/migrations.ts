@@ -6,7 +6,7 @@ import { KEY_USES, PEOPLE } from './people-migration.ts'
 import { REPORT_TABLES } from './reports/report-tables.ts'
 import { SETTINGS_SET } from './set-setting-table.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
-import { TRIES } from './try-table.ts'
+import { PASSWORD_ATTEMPTS } from './password-attempt-table.ts'
 
 /** New columns for buckets of usage. */
 const bucketsOf = (...columns: string[]): string =>
@@ -318,7 +318,7 @@ export const MIGRATIONS: readonly string[] = [
   SETTINGS_SET,
   BODIES,
   CARRIED,
-  TRIES,
+  PASSWORD_ATTEMPTS,
   REMOVALS,
   // The requests of an account that its members see: those of their own keys, or of all.
   `

@@ -23,7 +23,7 @@ import { Reports } from './reports/reports.ts'
 import { SetSettingTable } from './set-setting-table.ts'
 import { SettingTable } from './setting-table.ts'
 import { shrink } from './shrink.ts'
-import { TryTable } from './try-table.ts'
+import { PasswordAttemptTable } from './password-attempt-table.ts'
 
 const NONE: Reserve = { share: 0, bytes: 0 }
 
@@ -48,7 +48,7 @@ type SqliteOptions = {
 export class SqliteStore implements Store {
   readonly accounts: AccountTables
   readonly people: PeopleTables
-  readonly tries: TryTable
+  readonly passwordAttempts: PasswordAttemptTable
   readonly changes: ChangeTable
   readonly settings: SettingTable
   readonly setSettings: SetSettingTable
@@ -86,7 +86,7 @@ export class SqliteStore implements Store {
       this.#lock = exclusive ? withSpace(() => lockFolder(folder), freeSpace) : undefined
       this.#connection = withSpace(() => new Connection(database, durability, pepper, freeSpace), freeSpace)
       this.people = new PeopleTables(this.#connection)
-      this.tries = new TryTable(this.#connection)
+      this.passwordAttempts = new PasswordAttemptTable(this.#connection)
       this.changes = new ChangeTable(this.#connection)
       this.setSettings = new SetSettingTable(this.#connection)
       this.settings = new SettingTable(this.#connection)

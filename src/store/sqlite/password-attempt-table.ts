@@ -1,7 +1,13 @@
-import { PLACES_KEPT, TRIES_KEPT, type Try, type TryLimit, type TryStore } from '../tries.ts'
+import {
+  ORIGINS_KEPT,
+  ATTEMPTS_KEPT,
+  type PasswordAttempt,
+  type AttemptLimit,
+  type PasswordAttemptStore,
+} from '../password-attempts.ts'
 import type { Connection } from './connection.ts'
 
-export const TRIES = `
+export const PASSWORD_ATTEMPTS = `
   CREATE TABLE password_tries (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     name BLOB NOT NULL CHECK (length(name) = 32),
@@ -18,25 +24,33 @@ export const TRIES = `
   ) STRICT;
 `
 
-export class TryTable implements TryStore {
+export class PasswordAttemptTable implements PasswordAttemptStore {
   readonly #connection: Connection
 
   constructor(connection: Connection) {
     this.#connection = connection
   }
 
-  async begin(one: Try, limit: TryLimit, now: number): Promise<{ position: number } | { waitMs: number }> {
+  async begin(
+    one: PasswordAttempt,
+    limit: AttemptLimit,
+    now: number,
+  ): Promise<{ position: number } | { waitMs: number }> {
     let begun: { position: number } | { waitMs: number } | undefined
     await this.#connection.commitUnflushed(() => (begun = this.#count(one, limit, now)))
     return begun!
   }
 
-  #count({ name, address }: Try, { most, withinMs }: TryLimit, now: number): { position: number } | { waitMs: number } {
+  #count(
+    { name, address }: PasswordAttempt,
+    { most, withinMs }: AttemptLimit,
+    now: number,
+  ): { position: number } | { waitMs: number } {
     // Those far ahead were counted before the clock was set back.
     this.#connection.run(
       `DELETE FROM password_tries WHERE at <= ?1 - ?2 OR at > ?1 + ?2
          OR position <= (SELECT max(position) FROM password_tries) - ?3`,
-      ...[now, withinMs, TRIES_KEPT],
+      ...[now, withinMs, ATTEMPTS_KEPT],
     )
     const full = this.#connection.one<{ begunAt: number | null }>(
       `SELECT max(begun_at) AS begunAt FROM (
@@ -51,20 +65,20 @@ export class TryTable implements TryStore {
     )!
   }
 
-  async takeBack(position: number, place?: Uint8Array): Promise<void> {
+  async withdraw(position: number, origin?: Uint8Array): Promise<void> {
     await this.#connection.commitUnflushed(() => {
       this.#connection.run('DELETE FROM password_tries WHERE position = ?', position)
-      if (place === undefined) return
-      this.#connection.run('DELETE FROM known_places WHERE place = ?', place)
-      this.#connection.run('INSERT INTO known_places (place) VALUES (?)', place)
+      if (origin === undefined) return
+      this.#connection.run('DELETE FROM known_places WHERE place = ?', origin)
+      this.#connection.run('INSERT INTO known_places (place) VALUES (?)', origin)
       this.#connection.run(
         'DELETE FROM known_places WHERE position <= (SELECT max(position) FROM known_places) - ?',
-        PLACES_KEPT,
+        ORIGINS_KEPT,
       )
     })
   }
 
-  async isKnown(place: Uint8Array): Promise<boolean> {
-    return this.#connection.one('SELECT 1 FROM known_places WHERE place = ?', place) !== undefined
+  async isKnownOrigin(origin: Uint8Array): Promise<boolean> {
+    return this.#connection.one('SELECT 1 FROM known_places WHERE place = ?', origin) !== undefined
   }
 }

@@ -27,11 +27,11 @@ const sign = async (at: number, client: string, email: string, password = 'wrong
 }
 
 test('ten wrong passwords that are spread over both are the most at each, for an address and for a name', async () => {
-  for (let tries = 0; tries < 10; tries++) expect(await sign(tries, '203.0.113.1', `u${tries}@example.com`)).toBe(401)
+  for (let count = 0; count < 10; count++) expect(await sign(count, '203.0.113.1', `u${count}@example.com`)).toBe(401)
   for (const at of [0, 1]) expect(await sign(at, '203.0.113.1', 'other@example.com')).toBe(422)
-  // The address from which a person has signed in at one of them has tries of its own at both.
+  // The address from which a person has signed in at one of them is counted apart at both.
   expect(await sign(0, '203.0.113.2', 'ann@example.com', PASSWORD)).toBe(201)
-  for (let tries = 0; tries < 10; tries++) expect(await sign(tries, `198.51.100.${tries}`, 'ann@example.com')).toBe(401)
+  for (let count = 0; count < 10; count++) expect(await sign(count, `198.51.100.${count}`, 'ann@example.com')).toBe(401)
   for (const at of [0, 1]) {
     expect(await sign(at, '198.51.100.99', 'ann@example.com', PASSWORD)).toBe(422)
     expect(await sign(at, '203.0.113.2', 'ann@example.com', PASSWORD)).toBe(201)

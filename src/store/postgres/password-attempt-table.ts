@@ -1,7 +1,13 @@
-import { PLACES_KEPT, TRIES_KEPT, type Try, type TryLimit, type TryStore } from '../tries.ts'
+import {
+  ORIGINS_KEPT,
+  ATTEMPTS_KEPT,
+  type PasswordAttempt,
+  type AttemptLimit,
+  type PasswordAttemptStore,
+} from '../password-attempts.ts'
 import type { Connection } from './connection.ts'
 
-export const TRIES = `
+export const PASSWORD_ATTEMPTS = `
   CREATE TABLE password_tries (
     position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name bytea NOT NULL CHECK (length(name) = 32),
@@ -41,7 +47,7 @@ export const TRIES = `
   END $$;
 `
 
-export class TryTable implements TryStore {
+export class PasswordAttemptTable implements PasswordAttemptStore {
   readonly #connection: Connection
 
   constructor(connection: Connection) {
@@ -49,34 +55,34 @@ export class TryTable implements TryStore {
   }
 
   async begin(
-    { name, address }: Try,
-    { most, withinMs }: TryLimit,
+    { name, address }: PasswordAttempt,
+    { most, withinMs }: AttemptLimit,
   ): Promise<{ position: number } | { waitMs: number }> {
     const row = await this.#connection.one<{ position: number | null; waitMs: number }>(
       'SELECT of_position AS position, wait_ms AS "waitMs" FROM begin_try($1, $2, $3, $4, $5)',
-      ...[name, address, most, withinMs, TRIES_KEPT],
+      ...[name, address, most, withinMs, ATTEMPTS_KEPT],
     )
     const { position, waitMs } = row!
     return position === null ? { waitMs } : { position }
   }
 
-  async takeBack(position: number, place?: Uint8Array): Promise<void> {
+  async withdraw(position: number, origin?: Uint8Array): Promise<void> {
     await this.#connection.commit(async (transaction) => {
       await transaction.run('DELETE FROM password_tries WHERE position = $1', position)
-      if (place === undefined) return
+      if (origin === undefined) return
       await transaction.run(
         `INSERT INTO known_places (place) VALUES ($1)
          ON CONFLICT (place) DO UPDATE SET position = DEFAULT`,
-        place,
+        origin,
       )
       await transaction.run(
         'DELETE FROM known_places WHERE position <= (SELECT max(position) FROM known_places) - $1::bigint',
-        PLACES_KEPT,
+        ORIGINS_KEPT,
       )
     })
   }
 
-  async isKnown(place: Uint8Array): Promise<boolean> {
-    return (await this.#connection.one('SELECT 1 FROM known_places WHERE place = $1', place)) !== undefined
+  async isKnownOrigin(origin: Uint8Array): Promise<boolean> {
+    return (await this.#connection.one('SELECT 1 FROM known_places WHERE place = $1', origin)) !== undefined
   }
 }
