@@ -45,8 +45,8 @@ export interface SharedPredictions {
    * Counts a prediction that is still to be admitted, until it is added or leaves. False, and not counted, where its
    * account has `most` unfinished ones already, over all processes.
    */
-  takePlace(accountId: string, id: string, most: number): Promise<boolean>
-  leavePlace(id: string): Promise<void>
+  enterQueue(accountId: string, id: string, most: number): Promise<boolean>
+  leaveQueue(id: string): Promise<void>
   /** Lets one of this process run until it ends. False where `most` of its account run, over all processes. */
   takeTurn(accountId: string, id: string, most: number): Promise<boolean>
   /** Asks the process that has a prediction to cancel it. */

@@ -165,9 +165,9 @@ export class Predictor {
     const queue = this.#queue(accountId)
     const releaseSlot = queue.reserve()
     let releaseQuota: (() => void) | undefined
-    let releasePlace: (() => Promise<void>) | undefined
+    let leaveQueue: (() => Promise<void>) | undefined
     try {
-      releasePlace = await this.#remote?.takePlace(accountId, inbound.id)
+      leaveQueue = await this.#remote?.enterQueue(accountId, inbound.id)
       const work = await this.#workOf(inbound, requested)
       const open = await this.#admit(inbound, requested.model, work, async (price) => {
         const { bodyBytes } = requested
@@ -181,7 +181,7 @@ export class Predictor {
       queue.add(this.#job(prediction, open))
       return prediction
     } catch (error) {
-      await releasePlace?.()
+      await leaveQueue?.()
       throw error
     } finally {
       releaseQuota?.()

@@ -61,11 +61,11 @@ export class RemotePredictions {
    * Counts a prediction that is still to be admitted among all of its account; gives the function for one that is not
    * stored after all. Throws quota_exceeded where the queue is full.
    */
-  async takePlace(accountId: string, id: string): Promise<() => Promise<void>> {
+  async enterQueue(accountId: string, id: string): Promise<() => Promise<void>> {
     const { concurrency, waiting } = this.#limits
-    if (!(await this.#shared.takePlace(accountId, id, concurrency + waiting))) throw queueFull(this.#limits)
+    if (!(await this.#shared.enterQueue(accountId, id, concurrency + waiting))) throw queueFull(this.#limits)
     return () =>
-      this.#shared.leavePlace(id).catch((error: unknown) => log.error('A prediction counts for too long', error))
+      this.#shared.leaveQueue(id).catch((error: unknown) => log.error('A prediction counts for too long', error))
   }
 
   /** Resolves when few enough of its account run, over all processes; also when it is cancelled or the server stops. */

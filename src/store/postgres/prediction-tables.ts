@@ -10,7 +10,7 @@ import {
 import type { ChangeWatch } from './change-watch.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 import { removeInSteps } from './remove-in-steps.ts'
-import { CLAIM, LEAVE_PLACE, SharedPredictionTables } from './shared-predictions.ts'
+import { CLAIM, LEAVE_QUEUE, SharedPredictionTables } from './shared-predictions.ts'
 import { jsonOf } from './values.ts'
 
 const SELECT = `SELECT ${PREDICTION_COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
@@ -28,7 +28,7 @@ export class PredictionTables implements PredictionStore {
   async add(prediction: StoredPrediction): Promise<void> {
     const { id, accountId, model, status, createdAt, startedAt, completedAt, state, input } = prediction
     await this.#connection.commit(async (transaction) => {
-      await transaction.run(LEAVE_PLACE, id)
+      await transaction.run(LEAVE_QUEUE, id)
       await transaction.run('INSERT INTO prediction_inputs (id, input) VALUES ($1, $2)', id, input)
       await transaction.run(
         `INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state, bytes,

@@ -7,7 +7,7 @@ import type { Connection } from './connection.ts'
 export const CLAIM = "interval '1 minute'"
 
 /** A prediction that is stored, or never will be, does not count as one that is admitted. */
-export const LEAVE_PLACE = 'DELETE FROM prediction_places WHERE id = $1'
+export const LEAVE_QUEUE = 'DELETE FROM prediction_places WHERE id = $1'
 
 /** The part of the tables of predictions by which processes work on them together. */
 export class SharedPredictionTables implements SharedPredictions {
@@ -35,7 +35,7 @@ export class SharedPredictionTables implements SharedPredictions {
     )
   }
 
-  async takePlace(accountId: string, id: string, most: number): Promise<boolean> {
+  async enterQueue(accountId: string, id: string, most: number): Promise<boolean> {
     const row = await this.#connection.one<{ taken: boolean }>(
       'SELECT take_prediction_place($1, $2, $3, $4) AS taken',
       ...[this.#connection.process ?? null, accountId, id, most],
@@ -43,8 +43,8 @@ export class SharedPredictionTables implements SharedPredictions {
     return row!.taken
   }
 
-  async leavePlace(id: string): Promise<void> {
-    await this.#connection.commit((transaction) => transaction.run(LEAVE_PLACE, id))
+  async leaveQueue(id: string): Promise<void> {
+    await this.#connection.commit((transaction) => transaction.run(LEAVE_QUEUE, id))
   }
 
   async takeTurn(accountId: string, id: string, most: number): Promise<boolean> {
