@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { ChangeWatch } from '../../src/store/postgres/change-watch.ts'
+import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
@@ -32,6 +33,15 @@ test.concurrent('a connection of a pool that hangs is replaced', async () => {
   expect(String(await failure(one()))).toContain('unavailable')
   expect(await Promise.race([one(), Bun.sleep(20_000)])).toEqual({ one: 1 })
   await pool.close()
+})
+
+test.concurrent('nothing more is sent on a connection that has not answered in time', async () => {
+  const other = await startProxy(server.url)
+  const client = await PostgresClient.open({ url: other.url, connectMs: 5_000, statementMs: 100 })
+  other.hold()
+  expect(String(await failure(client.one('SELECT 1')))).toContain('timeout')
+  expect(client.isOpen).toBe(false)
+  other.stop()
 })
 
 test.concurrent('a process whose connections hang reports on another one before others take over from it', async () => {

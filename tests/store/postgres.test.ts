@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { isUnwritten } from '../../src/store/postgres/errors.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
@@ -158,6 +159,15 @@ test('the writes of a transaction are refused together where the server stays aw
   proxy.keepAway(false)
   expect(await things()).toEqual([0])
   await stop()
+})
+
+test('a connection to a server that is frozen is closed', async () => {
+  const client = await PostgresClient.open({ url: server.url, connectMs: 5_000, statementMs: 5_000 })
+  const { pid } = (await client.one<{ pid: number }>('SELECT pg_backend_pid() AS pid'))!
+  process.kill(pid, 'SIGSTOP')
+  await client.close()
+  process.kill(pid, 'SIGCONT')
+  expect(client.isOpen).toBe(false)
 })
 
 test(

@@ -1,4 +1,6 @@
 import { Client, types } from 'pg'
+import { within } from '../../deadlines.ts'
+import { isDisconnected } from './errors.ts'
 import { readText, storedText } from './values.ts'
 
 export type Binding = string | number | bigint | boolean | null | Uint8Array
@@ -33,6 +35,8 @@ export interface Questions {
 /** A server that does not end a statement in time does not answer at all. */
 const ANSWER_MS = 2_000
 const IDLE_MS = 5_000
+/** The longest wait for the server to close a connection. */
+const CLOSE_MS = 1_000
 
 export type Address = {
   url: string
@@ -99,7 +103,7 @@ export class PostgresClient implements Queries, Questions {
   }
 
   async ask<Row>(sql: string, values: readonly Binding[]): Promise<Row[]> {
-    return (await this.#client.query({ text: sql, values: values.map(bound) })).rows as Row[]
+    return (await this.#answered(this.#client.query({ text: sql, values: values.map(bound) }))).rows as Row[]
   }
 
   /** Runs statements that may take so long. */
@@ -116,7 +120,7 @@ export class PostgresClient implements Queries, Questions {
 
   /** Several statements in one text, without values. */
   async script(sql: string): Promise<void> {
-    await this.#client.query(sql)
+    await this.#answered(this.#client.query(sql))
   }
 
   /** Calls the listener for each notification on the channel. */
@@ -128,7 +132,7 @@ export class PostgresClient implements Queries, Questions {
   }
 
   async close(): Promise<void> {
-    if (this.isOpen) await this.#client.end().catch(() => {})
+    if (this.isOpen) await within(this.#client.end(), CLOSE_MS, () => this.destroy()).catch(() => {})
   }
 
   /** Ends the connection without waiting for the server. */
@@ -146,12 +150,20 @@ export class PostgresClient implements Queries, Questions {
 
   #query(sql: string, values: readonly Binding[]): Promise<{ rows: unknown[]; rowCount: number | null }> {
     const name = nameOf(sql)
-    return this.#client.query({
-      text: sql,
-      values: values.map(bound),
-      ...(name === undefined ? {} : { name }),
-      ...(this.#limitMs === undefined ? {} : { query_timeout: this.#limitMs + ANSWER_MS }),
-    })
+    return this.#answered(
+      this.#client.query({
+        text: sql,
+        values: values.map(bound),
+        ...(name === undefined ? {} : { name }),
+        ...(this.#limitMs === undefined ? {} : { query_timeout: this.#limitMs + ANSWER_MS }),
+      }),
+    )
+  }
+
+  /** Nothing more is sent to a server that has not answered in time: it would wait for that answer as long again. */
+  #answered<T>(answer: Promise<T>): Promise<T> {
+    answer.catch((error: unknown) => isDisconnected(error) && this.destroy())
+    return answer
   }
 }
 
