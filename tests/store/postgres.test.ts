@@ -161,6 +161,21 @@ test('the writes of a transaction are refused together where the server stays aw
   await stop()
 })
 
+test('a read takes no connection that was idle when another one became silent', async () => {
+  const proxy = await startProxy(await server.createDatabase('forgotten'))
+  const pool = new Pool({ url: proxy.url, connectMs: 5_000, statementMs: 30_000 }, 3, 50)
+  const one = (): Promise<unknown> => pool.one('SELECT 1 AS one')
+  await Promise.all([pool.one('SELECT pg_sleep(0.2)'), Bun.sleep(120).then(one)])
+  expect(proxy.open).toBe(2)
+  proxy.hold()
+  const silent = failure(one())
+  await Bun.sleep(60)
+  expect(await one()).toEqual({ one: 1 })
+  proxy.stop()
+  expect(String(await silent)).toContain('unavailable')
+  await pool.close()
+})
+
 test('a connection to a server that is frozen is closed', async () => {
   const client = await PostgresClient.open({ url: server.url, connectMs: 5_000, statementMs: 5_000 })
   const { pid } = (await client.one<{ pid: number }>('SELECT pg_backend_pid() AS pid'))!

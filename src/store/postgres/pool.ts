@@ -6,6 +6,8 @@ import { asStoreError, isDisconnected } from './errors.ts'
 const MAX_WAITING = 2_000
 /** A connection that takes longer to open holds up no other. */
 const SLOW_MS = 100
+/** A network that forgot a connection on which no answer came for so long may have forgotten all that were idle. */
+const SILENT_MS = 2_000
 /** Interval of attempts to connect again. */
 const RETRY_MS = 250
 
@@ -16,7 +18,11 @@ const RETRY_MS = 250
 export class Pool implements Queries {
   readonly #address: Address
   readonly #max: number
-  readonly #idle: PostgresClient[] = []
+  readonly #silentMs: number
+  /** Connections that are not lent, and when they were given back. */
+  readonly #idle = new Map<PostgresClient, number>()
+  /** Connections that are lent, and since when. */
+  readonly #lent = new Map<PostgresClient, number>()
   readonly #all = new Set<PostgresClient>()
   #opening = 0
   /** When the last connection began to open. */
@@ -26,9 +32,10 @@ export class Pool implements Queries {
   /** Statements that were sent. */
   statements = 0
 
-  constructor(address: Address, max: number) {
+  constructor(address: Address, max: number, silentMs = SILENT_MS) {
     this.#address = address
     this.#max = max
+    this.#silentMs = silentMs
   }
 
   run(sql: string, ...values: Binding[]): Promise<{ changes: number }> {
@@ -47,6 +54,7 @@ export class Pool implements Queries {
   async use<T>(run: (client: PostgresClient) => Promise<T>): Promise<T> {
     try {
       const client = await this.#take()
+      this.#lent.set(client, performance.now())
       this.statements += 1
       try {
         return await run(client)
@@ -54,6 +62,7 @@ export class Pool implements Queries {
         if (isDisconnected(error)) client.destroy()
         throw error
       } finally {
+        this.#lent.delete(client)
         this.#giveBack(client)
       }
     } catch (error) {
@@ -69,8 +78,12 @@ export class Pool implements Queries {
 
   async #take(): Promise<PostgresClient> {
     if (this.#isClosed) throw new Error('the store is closed')
-    for (let client = this.#idle.pop(); client !== undefined; client = this.#idle.pop())
-      if (client.isOpen) return client
+    this.#closeForgotten()
+    const client = [...this.#idle.keys()].at(-1)
+    if (client !== undefined) {
+      this.#idle.delete(client)
+      return client
+    }
     if (this.#canOpen) return this.#open()
     if (this.#waiting.length >= MAX_WAITING)
       throw new GatewayError('store_unavailable', 'Too many requests wait for PostgreSQL; try again.', {
@@ -78,6 +91,13 @@ export class Pool implements Queries {
         shouldRetry: true,
       })
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
+  }
+
+  /** Closes the connections that were idle when one began to be silent: each would keep its caller waiting as long. */
+  #closeForgotten(): void {
+    const silentSince = performance.now() - this.#silentMs
+    const since = Math.max(...this.#lent.values().filter((lentAt) => lentAt < silentSince))
+    for (const [client, idleSince] of this.#idle) if (idleSince < since) client.destroy()
   }
 
   get #canOpen(): boolean {
@@ -90,8 +110,8 @@ export class Pool implements Queries {
     this.#openingSince = performance.now()
     let opened: PostgresClient | undefined
     try {
-      opened = await PostgresClient.open(this.#address, () => opened && this.#all.delete(opened))
-      this.#all.add(opened)
+      opened = await PostgresClient.open(this.#address, () => opened && this.#forget(opened))
+      if (opened.isOpen) this.#all.add(opened)
       return opened
     } catch (error) {
       // Those who wait would wait for a connection that is not opened.
@@ -101,6 +121,11 @@ export class Pool implements Queries {
       this.#opening -= 1
       if (opened !== undefined) this.#openForWaiting()
     }
+  }
+
+  #forget(client: PostgresClient): void {
+    this.#all.delete(client)
+    this.#idle.delete(client)
   }
 
   /** Opens another connection while there are callers that wait for one. */
@@ -116,7 +141,7 @@ export class Pool implements Queries {
     if (this.#isClosed) return void client.close()
     if (!client.isOpen) return this.#openForWaiting()
     const next = this.#waiting.shift()
-    if (next === undefined) this.#idle.push(client)
+    if (next === undefined) this.#idle.set(client, performance.now())
     else next.resolve(client)
   }
 }
