@@ -161,6 +161,19 @@ test('the writes of a transaction are refused together where the server stays aw
   await stop()
 })
 
+test('more writes than one transaction takes are refused together, too', async () => {
+  const patienceMs = 400
+  const { proxy, add, stop } = await startWrites('many', patienceMs)
+  await add(0)
+  proxy.keepAway(true)
+  const writes = Array.from({ length: 501 }, (_, id) => failure(add(id)))
+  await writes[0]
+  const refusedAt = performance.now()
+  expect((await Promise.all(writes)).every(isUnwritten)).toBe(true)
+  expect(performance.now() - refusedAt).toBeLessThan(patienceMs)
+  await stop()
+})
+
 test('a read takes no connection that was idle when another one became silent', async () => {
   const proxy = await startProxy(await server.createDatabase('forgotten'))
   const pool = new Pool({ url: proxy.url, connectMs: 5_000, statementMs: 30_000 }, 3, 50)

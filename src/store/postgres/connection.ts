@@ -42,7 +42,8 @@ type Write<T> = (transaction: Queries) => Promise<T>
 
 type Work = { merger: Merger<unknown>; item: unknown } | { write: Write<unknown> }
 
-type Pending = Work & { resolve: (value: never) => void; reject: (error: unknown) => void }
+/** `since`: when it was handed over, because more writes may wait than one transaction takes. */
+type Pending = Work & { since: number; resolve: (value: never) => void; reject: (error: unknown) => void }
 
 export type ConnectionOptions = {
   url: string
@@ -147,7 +148,7 @@ export class Connection implements Queries {
 
   #enqueue<T>(work: Work): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const pending = { ...work, resolve: resolve as (value: never) => void, reject }
+      const pending = { ...work, since: performance.now(), resolve: resolve as (value: never) => void, reject }
       if (this.#unit !== undefined) return void this.#unit.push(pending)
       this.#pending.push(pending)
       if (this.#isWriting) return
@@ -257,7 +258,7 @@ export class Connection implements Queries {
 
   /** Tries a transaction until it is written, refused, or the server is away for too long. */
   async #persist(group: readonly Pending[]): Promise<Outcome[]> {
-    const giveUpAt = performance.now() + this.#patienceMs
+    const giveUpAt = group.at(-1)!.since + this.#patienceMs
     let unconfirmed: Attempt | undefined
     for (let repeats = 0; ; ) {
       const attempt: Attempt = {}
