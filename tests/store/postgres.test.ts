@@ -174,6 +174,54 @@ test('more writes than one transaction takes are refused together, too', async (
   await stop()
 })
 
+test('a write that reads on a connection which has broken is made again', async () => {
+  const { connection, proxy, things, stop } = await startWrites('broken_read', 60_000)
+  await things()
+  let tries = 0
+  await connection.commit(async (transaction) => {
+    if (tries++ === 0) proxy.cut()
+    await things()
+    await transaction.run('INSERT INTO things VALUES (1)')
+  })
+  expect([tries, await things()]).toEqual([2, [1]])
+  await stop()
+})
+
+test('a write of a process that slept in the middle of it is made again, whatever its patience', async () => {
+  const { connection, proxy, add: addFirst, things, stop } = await startWrites('slept', 0)
+  await addFirst(0)
+  let tries = 0
+  await connection.commit(async (transaction) => {
+    const add = (): Promise<unknown> => transaction.run('INSERT INTO things VALUES (1)')
+    if (tries++ > 0) return void (await add())
+    const wake = proxy.hold()
+    const answers = [transaction.run('SET idle_in_transaction_session_timeout = 1'), add()]
+    await Bun.sleep(50)
+    wake()
+    await Promise.all(answers)
+  })
+  expect([tries, await things()]).toEqual([2, [0, 1]])
+  await stop()
+})
+
+test('a write waits for a server that has no connection left', async () => {
+  const url = new URL(await server.createDatabase('no_connection'))
+  const admin = await PostgresClient.open({ url: url.href, connectMs: 5_000, statementMs: 5_000 })
+  await admin.script(
+    'CREATE TABLE things (id integer); CREATE ROLE one LOGIN CONNECTION LIMIT 1; GRANT ALL ON things TO one',
+  )
+  url.username = 'one'
+  const other = await PostgresClient.open({ url: url.href, connectMs: 5_000, statementMs: 5_000 })
+  const connection = new Connection({ url: url.href, connections: 4, patienceMs: 60_000 })
+  const written = connection.commit((transaction) => transaction.run('INSERT INTO things VALUES (1)'))
+  await Bun.sleep(20)
+  await other.close()
+  await written
+  expect(await admin.all('SELECT id FROM things')).toEqual([{ id: 1 }])
+  await connection.close()
+  await admin.close()
+})
+
 test('a read takes no connection that was idle when another one became silent', async () => {
   const proxy = await startProxy(await server.createDatabase('forgotten'))
   const pool = new Pool({ url: proxy.url, connectMs: 5_000, statementMs: 30_000 }, 3, 50)

@@ -262,6 +262,7 @@ export class Connection implements Queries {
     let unconfirmed: Attempt | undefined
     for (let repeats = 0; ; ) {
       const attempt: Attempt = {}
+      const wasOpen = this.#writer?.isOpen === true
       try {
         const writer = await this.#openWriter()
         if (unconfirmed?.outcomes !== undefined && (await this.#isCommitted(writer, unconfirmed.number)))
@@ -273,7 +274,8 @@ export class Connection implements Queries {
         this.#writer?.destroy()
         this.#writer = undefined
         if (attempt.outcomes !== undefined || attempt.isMerged === true) unconfirmed = attempt
-        if (performance.now() > giveUpAt)
+        // A connection that broke, or was not read while this machine slept, does not say that the server is away.
+        if (!wasOpen && performance.now() > giveUpAt)
           throw unavailable(unconfirmed === undefined ? error : new Unacknowledged(error))
         await pause()
       }

@@ -35,11 +35,18 @@ export const isOfTable = (error: unknown): boolean => OF_TABLE.test(codeOf(error
 
 const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code)
 
+/**
+ * Classes of SQLSTATEs by which a server ends a connection, or opens none: those of connections and shutdowns, too many
+ * connections, and connections that were idle for too long, as those of a process that slept.
+ */
+const DISCONNECTED = /^(?:08|57P0[1235]|53300|25P03)/
+
 /** True where no answer came: the server may have done what it was asked, or not. */
 export const isDisconnected = (error: unknown): boolean => {
-  if (error instanceof GatewayError) return false
+  // A write can also read, on a connection of the pool.
+  if (error instanceof GatewayError) return error.cause !== undefined && isDisconnected(error.cause)
   const code = codeOf(error)
-  if (isSqlState(code)) return /^(?:08|57P0[123])/.test(code)
+  if (isSqlState(code)) return DISCONNECTED.test(code)
   return code !== '' || /connection|terminated|timeout/i.test(error instanceof Error ? error.message : '')
 }
 
