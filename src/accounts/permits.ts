@@ -1,5 +1,6 @@
-import { Deadline, deadlines } from '../deadlines.ts'
+import { Deadline, deadlines, within } from '../deadlines.ts'
 import type { LeaseStore, UnusedPermits } from '../store/leases.ts'
+import { ANSWER_MS, unanswered } from './unanswered.ts'
 
 /** Permits are leased for what is used in this time. */
 const PACE_MS = 1_000
@@ -20,13 +21,19 @@ export type Limited = { keyId: string; endpoint: string; limit: number }
 export class Permits {
   readonly #store: Pick<LeaseStore, 'permits'>
   readonly #now: () => number
+  readonly #answerMs: number
   readonly #counters = new Map<string, Counter>()
   #sweepAt: number
 
-  /** `now`: a monotonic clock in milliseconds. */
-  constructor(store: Pick<LeaseStore, 'permits'>, now: () => number = () => performance.now()) {
+  /** `now`: a monotonic clock in milliseconds. `answerMs`: the longest wait for an answer, which counts later, too. */
+  constructor(
+    store: Pick<LeaseStore, 'permits'>,
+    now: () => number = () => performance.now(),
+    answerMs: number = ANSWER_MS,
+  ) {
     this.#store = store
     this.#now = now
+    this.#answerMs = answerMs
     this.#sweepAt = now() + IDLE_MS
   }
 
@@ -59,7 +66,7 @@ export class Permits {
     const name = `${endpoint} ${keyId}`
     let counter = this.#counters.get(name)
     if (counter === undefined)
-      this.#counters.set(name, (counter = new Counter(this.#store, { keyId, endpoint }, this.#now)))
+      this.#counters.set(name, (counter = new Counter(this.#store, { keyId, endpoint }, this.#now, this.#answerMs)))
     counter.limit = limit
     return counter
   }
@@ -82,6 +89,7 @@ class Counter {
   readonly #store: Pick<LeaseStore, 'permits'>
   readonly #owner: Omit<Limited, 'limit'>
   readonly #now: () => number
+  readonly #answerMs: number
   /** The end of the last lot, or the time of another report. */
   readonly #deadline = new Deadline(this)
   #asking: Promise<Answer> | undefined
@@ -96,10 +104,11 @@ class Counter {
   #used = { now: 0, before: 0 }
   #spanEndsAt = 0
 
-  constructor(store: Pick<LeaseStore, 'permits'>, owner: Omit<Limited, 'limit'>, now: () => number) {
+  constructor(store: Pick<LeaseStore, 'permits'>, owner: Omit<Limited, 'limit'>, now: () => number, answerMs: number) {
     this.#store = store
     this.#owner = owner
     this.#now = now
+    this.#answerMs = answerMs
   }
 
   has(amount: number): boolean {
@@ -180,7 +189,7 @@ class Counter {
   }
 
   #fetch(amount: number, ahead: number): Promise<Answer> {
-    this.#asking ??= this.#ask(amount, ahead).then(
+    this.#asking ??= within(this.#ask(amount, ahead), this.#answerMs, unanswered).then(
       (answer) => {
         this.#asking = undefined
         if (this.#spent > 0) this.#report()
@@ -188,7 +197,6 @@ class Counter {
       },
       (error: unknown) => {
         this.#asking = undefined
-        if (this.#spent > 0) deadlines.setWithin(this.#deadline, REPORT_AGAIN_MS)
         throw error
       },
     )
@@ -211,6 +219,7 @@ class Counter {
       return { waitMs, amount }
     } catch (error) {
       this.#spent += spent
+      if (this.#spent > 0) deadlines.setWithin(this.#deadline, REPORT_AGAIN_MS)
       throw error
     }
   }

@@ -1,5 +1,6 @@
+import { ANSWER_MS, notLeased, unanswered } from '../accounts/unanswered.ts'
 import { within } from '../deadlines.ts'
-import { GatewayError } from '../error.ts'
+import type { GatewayError } from '../error.ts'
 
 /** The time in which what was spent, and what stayed unused, is measured. */
 const SPAN_MS = 10_000
@@ -7,8 +8,6 @@ const SPAN_MS = 10_000
 const RECLAIM_MS = [15, 35, 80, 170]
 /** The time between two attempts to lease ahead of need. */
 const REFILL_MS = 250
-/** The longest wait for the answer to one question. */
-const ANSWER_MS = 5_000
 /** The time after which no further question is asked for those that wait. */
 const WAIT_MS = 15_000
 
@@ -211,15 +210,5 @@ export class LeaseLane {
   }
 }
 
-const unavailable = (reason: string): GatewayError =>
-  new GatewayError('store_unavailable', `${reason} Retry in a few seconds.`, {
-    retryAfterSeconds: 2,
-    shouldRetry: true,
-  })
-
-const unanswered = (): never => {
-  throw unavailable(`PostgreSQL has not answered for ${ANSWER_MS / 1000} seconds: nothing can be reserved.`)
-}
-
 const slow = (): GatewayError =>
-  unavailable(`PostgreSQL answers slowly: nothing could be reserved in ${WAIT_MS / 1000} seconds.`)
+  notLeased(`PostgreSQL answers slowly: nothing could be reserved in ${WAIT_MS / 1000} seconds.`)

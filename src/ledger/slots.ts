@@ -1,3 +1,5 @@
+import { ANSWER_MS, unanswered } from '../accounts/unanswered.ts'
+import { within } from '../deadlines.ts'
 import type { LeaseStore } from '../store/leases.ts'
 import { type Acquired, LeaseLane } from './lease-lane.ts'
 
@@ -13,11 +15,14 @@ const MOST_TRIES = 50
  */
 export class Slots {
   readonly #store: LeaseStore
+  readonly #answerMs: number
   readonly #owners = new Map<string, OwnerSlots>()
   readonly #timer: Timer
 
-  constructor(store: LeaseStore) {
+  /** `answerMs`: the longest wait for an answer, after which the next call may be made. */
+  constructor(store: LeaseStore, answerMs: number = ANSWER_MS) {
     this.#store = store
+    this.#answerMs = answerMs
     store.onReclaim((owner) => this.#owners.get(owner)?.giveBackAsked())
     this.#timer = setInterval(() => this.#round(), ROUND_MS).unref()
   }
@@ -67,7 +72,8 @@ export class Slots {
 
   #of(owner: string, limit: number): OwnerSlots {
     let slots = this.#owners.get(owner)
-    if (slots === undefined) this.#owners.set(owner, (slots = new OwnerSlots(this.#store, owner, limit)))
+    if (slots === undefined)
+      this.#owners.set(owner, (slots = new OwnerSlots(this.#store, owner, limit, this.#answerMs)))
     slots.setLimit(limit)
     return slots
   }
@@ -84,6 +90,7 @@ let calls = 0
 class OwnerSlots {
   readonly #store: LeaseStore
   readonly #owner: string
+  readonly #answerMs: number
   readonly #lane: LeaseLane
   #limit: number
   #leased = 0
@@ -102,9 +109,10 @@ class OwnerSlots {
   #emptyRounds = 0
   isAway = false
 
-  constructor(store: LeaseStore, owner: string, limit: number) {
+  constructor(store: LeaseStore, owner: string, limit: number, answerMs: number) {
     this.#store = store
     this.#owner = owner
+    this.#answerMs = answerMs
     this.#limit = limit
     this.#lane = new LeaseLane({
       left: () => BigInt(this.#left),
@@ -200,7 +208,8 @@ class OwnerSlots {
     if (least === 0 && this.#stored === held) return NOTHING
     this.#stored = undefined
     try {
-      const lease = await this.#store.slots({ owner: this.#owner, call: ++calls, held, limit, least, most })
+      const call = this.#store.slots({ owner: this.#owner, call: ++calls, held, limit, least, most })
+      const lease = await within(call, this.#answerMs, unanswered)
       this.#leased += lease.granted
       this.#stored = held + lease.granted
       this.isAway = false

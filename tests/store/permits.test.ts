@@ -1,10 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Limited, Permits } from '../../src/accounts/permits.ts'
-import type { LeaseStore } from '../../src/store/leases.ts'
+import type { LeaseStore, PermitLease } from '../../src/store/leases.ts'
 import { forgetPermits } from '../../src/store/postgres/lease-functions.ts'
 import { randomOf } from '../../prove/table.ts'
 import { until } from './account-contract.ts'
 import { type Member, withProcesses } from './members.ts'
+import { failure } from './records.ts'
 
 /** Amounts per minute that several processes share. Their time, and that of the permits in the store, is moved on. */
 
@@ -186,3 +187,15 @@ test('permits are leased for many requests at a time, as long as many are left',
       expect(await had(permits[at % 2]!, tokens(1_000_000_000), 500 + (at % 7))).toBe(true)
     for (const [at, { connection }] of members.entries()) expect(connection.statements - before[at]!).toBeLessThan(200)
   }))
+
+test('a question that is not answered in time keeps no later request waiting, and its answer counts', async () => {
+  const first = Promise.withResolvers<PermitLease>()
+  const lease = (granted: number): PermitLease => ({ granted, at: 0, usableMs: 60_000, waitMs: 0 })
+  let questions = 0
+  const permitsOf = async (): Promise<PermitLease> => (questions++ === 0 ? first.promise : lease(1))
+  const permits = new Permits({ permits: permitsOf }, undefined, 20)
+  expect(String(await failure(permits.lease(tokens(1_000), 1)))).toContain('PostgreSQL has not answered')
+  expect(await permits.lease(tokens(1_000), 1)).toBe(0)
+  first.resolve(lease(5))
+  expect(await until(async () => permits.has(tokens(1_000), 5))).toBe(true)
+})

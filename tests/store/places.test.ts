@@ -189,3 +189,16 @@ describe('slots of an owner', () => {
       expect(rows).toEqual([{ places: 1 }])
     }))
 })
+
+test('a call that is not answered in time keeps no later one waiting', async () => {
+  let calls = 0
+  const store = {
+    onReclaim() {},
+    slots: () => (calls++ === 0 ? new Promise(() => {}) : Promise.resolve({ granted: 1, elsewhere: 0 })),
+  }
+  const slots = new Slots(store as never, 20)
+  expect(String(await failure(slots.lease('account', 2, 1)))).toContain('PostgreSQL has not answered')
+  expect(await slots.lease('account', 2, 1)).toBe(true)
+  expect(slots.take('account', 2)).toBe(true)
+  slots.stop()
+})
