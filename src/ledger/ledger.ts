@@ -335,7 +335,7 @@ export class Ledger implements Expiring {
     this.#wheel.clear(this.#sweep)
     this.funds.leases?.stop()
     this.slots?.stop()
-    await this.#pending.retry()
+    await this.#pending.finish()
     if (this.#pending.size > 0)
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)
   }

@@ -6,7 +6,8 @@ export type Write = () => Promise<void>
 /** Writes that the store could not take, kept until a retry succeeds. */
 export class PendingWrites {
   #waiting: Write[] = []
-  #lastRetry = Promise.resolve()
+  readonly #underWay = new Set<Promise<void>>()
+  #retrying: Promise<void> | undefined
 
   get size(): number {
     return this.#waiting.length
@@ -16,8 +17,10 @@ export class PendingWrites {
    * Fails as the write does; one that fails because the store is unavailable is kept and retried, and `kept` is called.
    */
   async attempt(write: Write, kept: () => void): Promise<void> {
+    const written = write()
+    this.#underWay.add(written)
     try {
-      await write()
+      await written
     } catch (error) {
       if (isUnavailable(error)) {
         if (this.#waiting.length === 0)
@@ -26,6 +29,8 @@ export class PendingWrites {
         kept()
       }
       throw error
+    } finally {
+      this.#underWay.delete(written)
     }
   }
 
@@ -36,15 +41,23 @@ export class PendingWrites {
     return waits
   }
 
-  /** Retries all that wait, after any retry under way has ended. */
+  /** Retries all that wait. Calls while that goes on, which lasts where the store does not answer, do not repeat it. */
   retry(): Promise<void> {
-    return (this.#lastRetry = this.#lastRetry.then(async () => {
-      const [first, ...others] = this.#waiting
-      // The first write probes the store, so that an unavailable one is not sent a thousand.
-      if (first === undefined || !(await this.#succeeds(first))) return
-      await Promise.all(others.map((write) => this.#succeeds(write)))
-      if (this.#waiting.length === 0) log.warn('The ledger is written again: accepting billable requests.')
-    }))
+    return (this.#retrying ??= this.#retryAll().finally(() => (this.#retrying = undefined)))
+  }
+
+  /** Waits for all writes that are under way, and retries those that the store has not taken a last time. */
+  async finish(): Promise<void> {
+    await Promise.allSettled(this.#underWay)
+    await this.retry()
+  }
+
+  async #retryAll(): Promise<void> {
+    const [first, ...others] = this.#waiting
+    // The first write probes the store, so that an unavailable one is not sent a thousand.
+    if (first === undefined || !(await this.#succeeds(first))) return
+    await Promise.all(others.map((write) => this.#succeeds(write)))
+    if (this.#waiting.length === 0) log.warn('The ledger is written again: accepting billable requests.')
   }
 
   async #succeeds(write: Write): Promise<boolean> {
