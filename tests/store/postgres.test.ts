@@ -237,6 +237,17 @@ test('a read takes no connection that was idle when another one became silent', 
   await pool.close()
 })
 
+test('a store whose server is away is closed without the patience of its writes', async () => {
+  const proxy = await startProxy(await server.createDatabase('closed'))
+  const serves = { heartbeatMs: 1_000, deadMs: 60_000, version: 'test' }
+  const store = await PostgresStore.open({ url: proxy.url, connections: 4, patienceMs: 60_000, serves })
+  proxy.keepAway(true)
+  const begunAt = performance.now()
+  await store.close()
+  expect(performance.now() - begunAt).toBeLessThan(30_000)
+  proxy.stop()
+})
+
 test('a connection to a server that is frozen is closed', async () => {
   const client = await PostgresClient.open({ url: server.url, connectMs: 5_000, statementMs: 5_000 })
   const { pid } = (await client.one<{ pid: number }>('SELECT pg_backend_pid() AS pid'))!

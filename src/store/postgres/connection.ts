@@ -67,7 +67,7 @@ export class Connection implements Queries {
   /** The most connections that reads take. */
   readonly readers: number
   readonly #pool: Pool
-  readonly #patienceMs: number
+  patienceMs: number
   #writer: PostgresClient | undefined
   #pending: Pending[] = []
   /** The writes that are made all or none, while they are handed over. */
@@ -88,7 +88,7 @@ export class Connection implements Queries {
     this.address = { url, connectMs: CONNECT_MS, statementMs: STATEMENT_MS }
     this.readers = Math.max(1, connections - 2)
     this.#pool = new Pool(this.address, this.readers)
-    this.#patienceMs = patienceMs
+    this.patienceMs = patienceMs
   }
 
   /** Statements that were sent, for measurements. */
@@ -258,7 +258,7 @@ export class Connection implements Queries {
 
   /** Tries a transaction until it is written, refused, or the server is away for too long. */
   async #persist(group: readonly Pending[]): Promise<Outcome[]> {
-    const giveUpAt = group.at(-1)!.since + this.#patienceMs
+    const giveUpAt = group.at(-1)!.since + this.patienceMs
     let unconfirmed: Attempt | undefined
     for (let repeats = 0; ; ) {
       const attempt: Attempt = {}
@@ -284,7 +284,7 @@ export class Connection implements Queries {
 
   async #openWriter(): Promise<PostgresClient> {
     // A server that does not answer is given up after the time for which writes wait.
-    const statementMs = Math.max(LEAST_STATEMENT_MS, this.#patienceMs)
+    const statementMs = Math.max(LEAST_STATEMENT_MS, this.patienceMs)
     if (this.#writer?.isOpen !== true) this.#writer = await PostgresClient.open({ ...this.address, statementMs })
     return this.#writer
   }
