@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { ChangeWatch } from '../../src/store/postgres/change-watch.ts'
 import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { Connection } from '../../src/store/postgres/connection.ts'
+import { InternedRows } from '../../src/store/postgres/interned.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
 import { Processes } from '../../src/store/postgres/processes.ts'
@@ -42,6 +43,23 @@ test.concurrent('nothing more is sent on a connection that has not answered in t
   expect(String(await failure(client.one('SELECT 1')))).toContain('timeout')
   expect(client.isOpen).toBe(false)
   other.stop()
+})
+
+test.concurrent('a write reads on another connection where one hangs', async () => {
+  const other = await startProxy(await server.createDatabase('reading'))
+  const connection = new Connection({ url: other.url, connections: 4, patienceMs: 1_000 })
+  await connection.run('CREATE TABLE names (id serial, name text UNIQUE)')
+  const names = new InternedRows(connection, 'names', ['name'], 't.name = r.name')
+  await connection.commit(async () => {})
+  other.hold()
+  const written = connection.commitMerged(async () => {
+    await names.add(new Map([['one', ['one']]]))
+    return [undefined]
+  }, undefined)
+  expect(await Promise.race([written, Bun.sleep(20_000).then(() => 'waits')])).toBeUndefined()
+  expect(names.id('one')).toBe(1)
+  other.stop()
+  await connection.close()
 })
 
 test.concurrent('a process whose connections hang reports on another one before others take over from it', async () => {

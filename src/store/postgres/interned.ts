@@ -1,3 +1,4 @@
+import { within } from '../../deadlines.ts'
 import type { Connection } from './connection.ts'
 import { jsonOf } from './values.ts'
 
@@ -48,10 +49,15 @@ export class InternedRows {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const missing = [...rows].filter(([text]) => !this.#ids.has(text)).map(([, texts]) => texts)
       if (missing.length === 0) return
-      for (const { id, texts } of await this.#connection.all<Row>(this.#sql, jsonOf(missing))) this.#ids.set(texts, id)
+      const known = this.#connection.all<Row>(this.#sql, jsonOf(missing))
+      for (const { id, texts } of await within(known, ANSWER_MS, unanswered)) this.#ids.set(texts, id)
     }
   }
 }
 
 /** A row that another process inserts at the same time is found by the second attempt. */
 const ATTEMPTS = 3
+/** The longest that all writes of this process wait for an answer, on a connection that may hang. */
+const ANSWER_MS = 5_000
+
+const unanswered = (): Promise<never> => Promise.reject(new Error('timeout of a read within a write'))
