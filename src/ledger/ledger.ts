@@ -332,10 +332,11 @@ export class Ledger implements Expiring {
    * Retries pending writes a last time, once all requests are closed. Fails where the store still does not take them.
    */
   async stop(): Promise<void> {
-    this.#wheel.clear(this.#sweep)
     this.funds.leases?.stop()
     this.slots?.stop()
     await this.#pending.finish()
+    // A write that the store did not take has asked for the sweep.
+    this.#wheel.clear(this.#sweep)
     if (this.#pending.size > 0)
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)
   }

@@ -4,6 +4,7 @@ import { noUsage } from '../../src/generation/usage.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration, ReservationRequest } from '../../src/ledger/ledger.ts'
 import { log } from '../../src/log/log.ts'
+import { failure } from '../store/records.ts'
 import { Rig } from './rig.ts'
 import { accountOf } from '../store/account.ts'
 
@@ -223,6 +224,18 @@ describe('the sweep of open generations', () => {
       expect(rig.committed).toContain(open.request.id)
       await sweepAfter(rig, 100)
       expect(wheel.delays).toEqual([])
+    })
+  })
+
+  test('is not due any more after a stop, for which a write under way was refused', async () => {
+    await withLedger(async (rig) => {
+      const open = reserve(rig, 'pay-as-you-go')
+      open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
+      rig.failures = 2
+      const closed = failure(rig.ledger.close(open, 'completed'))
+      expect(String(await failure(rig.ledger.stop()))).toContain('could not record 1 ledger writes')
+      expect(await closed).toMatchObject({ code: 'store_unavailable' })
+      expect(rig.time.wheel.delays).toEqual([])
     })
   })
 
