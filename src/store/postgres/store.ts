@@ -159,7 +159,7 @@ export class PostgresStore implements Store {
     this.progress.close()
     await this.#watch.close()
     await this.reports.close()
-    // What has to be recorded has waited by now. Leases are taken over in any case.
+    // Records have waited by now, and leases are taken over in any case.
     this.#connection.patienceMs = 0
     await this.leases?.end().catch((error: unknown) => log.warn(`Leases go back late: ${String(error)}`))
     await this.#connection.close()
