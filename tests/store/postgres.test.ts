@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { isUnwritten } from '../../src/store/postgres/errors.ts'
+import { Health } from '../../src/store/postgres/health.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
@@ -220,6 +221,34 @@ test('a write waits for a server that has no connection left', async () => {
   expect(await admin.all('SELECT id FROM things')).toEqual([{ id: 1 }])
   await connection.close()
   await admin.close()
+})
+
+test('a write is made on another connection where one leads to a server that is read-only', async () => {
+  const { connection, add, things, stop } = await startWrites('replaced', 60_000)
+  const asNew = (value: string): Promise<unknown> =>
+    connection.run(`ALTER DATABASE replaced SET default_transaction_read_only = ${value}`)
+  await asNew('on')
+  let tries = 0
+  await connection.commit(async (transaction) => {
+    if (tries++ === 0) await asNew('off')
+    await transaction.run('INSERT INTO things VALUES (1)')
+  })
+  await add(2)
+  expect([tries, await things()]).toEqual([2, [1, 2]])
+  await stop()
+})
+
+test('a server that is read-only is reported until new connections lead to another one', async () => {
+  const { connection, stop } = await startWrites('reported', 1_000)
+  const asNew = (value: string): Promise<unknown> =>
+    connection.commit((writer) => writer.run(`ALTER DATABASE reported SET default_transaction_read_only = ${value}`))
+  const pool = poolOf(connection.address.url, 1)
+  await asNew('on')
+  expect(await new Health(pool).outage()).toBe('this PostgreSQL is read-only')
+  await asNew('off')
+  expect(await new Health(pool).outage()).toBeUndefined()
+  await pool.close()
+  await stop()
 })
 
 test('a read takes no connection that was idle when another one became silent', async () => {

@@ -37,9 +37,10 @@ const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code)
 
 /**
  * Classes of SQLSTATEs by which a server ends a connection, or opens none: those of connections and shutdowns, too many
- * connections, and connections that were idle for too long, as those of a process that slept.
+ * connections, and connections that were idle for too long, as those of a process that slept. One that is read-only may
+ * have been replaced by another one, to which new connections lead.
  */
-const DISCONNECTED = /^(?:08|57P0[1235]|53300|25P03)/
+const DISCONNECTED = /^(?:08|57P0[1235]|53300|25P03|25006)/
 
 /** True where no answer came: the server may have done what it was asked, or not. */
 export const isDisconnected = (error: unknown): boolean => {

@@ -7,6 +7,13 @@ const KNOWN_MS = 1_000
 /** A server that takes longer keeps requests waiting. */
 const ANSWER_MS = 2_000
 
+/** Fails as a write does, so that a connection to a server that is read-only is not kept. */
+const ASSERT_WRITABLE = `DO $$ BEGIN
+  IF pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean THEN
+    RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction';
+  END IF;
+END $$`
+
 /** The state of the server, asked for at most once a second. */
 export class Health {
   readonly #queries: Queries
@@ -29,10 +36,8 @@ export class Health {
 
   async #ask(): Promise<string | undefined> {
     try {
-      const row = await this.#queries.one<{ isReadOnly: boolean }>(
-        `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS "isReadOnly"`,
-      )
-      return row?.isReadOnly === true ? 'this PostgreSQL is read-only' : undefined
+      await this.#queries.run(ASSERT_WRITABLE)
+      return undefined
     } catch (error) {
       const { cause = error } = error as { cause?: unknown }
       return reasonOf(cause) ?? 'PostgreSQL cannot be used'
