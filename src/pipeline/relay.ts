@@ -45,8 +45,9 @@ export class Relay {
   #last: Promise<Chunk | undefined> | undefined
   #cut: GatewayError | undefined
   #isExhausted = false
-  /** The rest of a chunk that was consumed as it came: frames for the loop to write, or text for `pull` to give. */
+  /** The last frames, of a chunk that was consumed as it came: the loop writes them. */
   #rest: Frame[] | undefined
+  /** The text of such a chunk that the client did not take: `pull` gives it. */
   #unwritten: Chunk | undefined
   #done = false
 
@@ -113,9 +114,7 @@ export class Relay {
   /** The frames of what was read, or of the error with which that ended. */
   #received(bytes: Uint8Array | undefined, broke: unknown): Frame[] {
     // A source that was cancelled meanwhile rejects what it has read.
-    const rest = this.#rest
-    this.#rest = undefined
-    if (rest !== undefined) return rest
+    if (this.#rest !== undefined) return this.#rest
     try {
       return broke === undefined ? this.#take(bytes) : this.#takeBroken(broke)
     } catch (error) {

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { GatewayError } from '../../src/error.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
@@ -29,5 +30,6 @@ test('a defect while a response is written closes its generation before the clie
   }
   const relay = new Relay(source, stream, framing, close)
   expect(await relay.pull().catch(String)).toBe('Error: a defect')
+  relay.cut(new GatewayError('overloaded', 'Sluice stops.'))
   expect(seen).toEqual(['cancelled', 'failed'])
 })
