@@ -47,11 +47,7 @@ export class FrameSplitter {
   /** Returns the frame that the end of the stream completes, if any. Call once. */
   end(): Frame[] {
     this.#parse(this.#decoder.decode())
-    if (this.#partial !== '') {
-      const line = this.#partial
-      this.#partial = ''
-      this.#parseLine(line, 0, line.length)
-    }
+    if (this.#partial !== '') this.#parseLine(this.#partial, 0, this.#partial.length)
     this.#completeFrame()
     return this.#takeFrames()
   }
@@ -102,8 +98,8 @@ export class FrameSplitter {
       }
       this.#completeFrame()
     }
-    if (text.startsWith('data', from) && to - from >= 4) return this.#parseData(text, from + 4, to)
-    if (text.startsWith('event', from) && to - from >= 5) return this.#parseEvent(text, from + 5, to)
+    if (text.startsWith('data', from)) return this.#parseData(text, from + 4, to)
+    if (text.startsWith('event', from)) return this.#parseEvent(text, from + 5, to)
     if (this.#data === undefined && this.#event === undefined && (text[from] === '{' || text[from] === '[')) {
       this.#unprefixed = true
       this.#data = text.slice(from, to)
@@ -154,7 +150,7 @@ function loneData(bytes: Uint8Array): string | undefined {
 const valueAfter = (text: string, colon: number, to: number): string | undefined => {
   if (colon === to) return ''
   if (text.charCodeAt(colon) !== COLON) return undefined
-  return text.slice(text.charCodeAt(colon + 1) === SPACE && colon + 1 < to ? colon + 2 : colon + 1, to)
+  return text.slice(text.charCodeAt(colon + 1) === SPACE ? colon + 2 : colon + 1, to)
 }
 
 /** The text of a frame, blank line included. The caller joins several frames into one write. */

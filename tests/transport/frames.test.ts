@@ -50,6 +50,7 @@ describe('FrameSplitter', () => {
       '{"error":1}\ndata: 2\n\n',
       [{ data: '{"error":1}', unprefixed: true }, { data: '2' }],
     ],
+    ['an event line without a value as no event name', 'event: a\nevent\ndata: 1\n\n', [{ data: '1' }]],
     ['past a JSON line inside a frame', 'data: 1\n{"a":1}\n\n', [{ data: '1' }]],
   ]
   for (const [title, text, frames] of cases) {
@@ -58,6 +59,24 @@ describe('FrameSplitter', () => {
       expect(split([...encode(text)].map((byte) => Uint8Array.of(byte)))).toEqual(frames)
     })
   }
+})
+
+describe('after a whole frame', () => {
+  test.each([
+    ['a frame that comes in two pieces is one', ['data: 1\nd', 'ata: 2\n\n'], [{ data: '1\n2' }]],
+    ['a field that only ends like data is none', ['Xata: 1\n\n'], []],
+    ['the rest of a comment is no frame', ['\n: see ', 'data: 1\n\n'], []],
+    ['another frame is read', ['data: 1\n\n'], [{ data: '1' }]],
+    ['a frame of two lines has both', ['data: 1\rdata: 2\n\n'], [{ data: '1\n2' }]],
+  ])('%s', (_, chunks, frames) => {
+    for (const bytesOf of [encode, (text: string) => new Uint8Array(encode(text))] as ((text: string) => Uint8Array)[])
+      expect(split(['data: 0\n\n', ...chunks].map(bytesOf))).toEqual([{ data: '0' }, ...frames])
+  })
+})
+
+test('a stream that ends within a character has a mark in its place', () => {
+  const bytes = encode('data: 水')
+  expect(split([bytes.subarray(0, bytes.length - 1)])).toEqual([{ data: '\ufffd' }])
 })
 
 const lineEnd = fc.constantFrom('\n', '\n', '\n', '\r\n', '\r')
@@ -135,6 +154,20 @@ test('FrameSplitter reads the same frames as another parser', () => {
     }),
     { numRuns: 500 },
   )
+})
+
+test('each frame may have as many characters as the limit', () => {
+  const longest = 'data: ' + 'x'.repeat(MAX_FRAME_LENGTH - 6)
+  const splitter = new FrameSplitter()
+  const lengths = splitter.push(encode(`: a\n\n${longest}\n\n${longest}\n\n`)).map(({ data }) => data.length)
+  expect(lengths).toEqual([MAX_FRAME_LENGTH - 6, MAX_FRAME_LENGTH - 6])
+  let error: unknown
+  try {
+    new FrameSplitter().push(encode(`${longest}x\n\n`))
+  } catch (thrown) {
+    error = thrown
+  }
+  expect(error).toMatchObject({ code: 'upstream_error', message: expect.stringContaining('16 MiB') as string })
 })
 
 test('a frame over the limit is refused, in one chunk or many', () => {
