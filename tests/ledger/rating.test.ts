@@ -128,6 +128,11 @@ describe('lines of a bill', () => {
       ['prompt', 4, 1_000_000_000n, 4_000n],
       ['input_cache_write_1_h', 8, 2_000_000_000n, 16_000n],
     ])
+    const audio = { ...TWO, input_audio: 3 }
+    expect(lines({ cacheReadAudioTokens: 4 }, audio)).toEqual([['input_audio', 4, 3_000_000_000n, 12_000n]])
+    expect(lines({ cacheReadAudioTokens: 4 }, { ...audio, input_cache_read: 2 })).toEqual([
+      ['input_cache_read', 4, 2_000_000_000n, 8_000n],
+    ])
   })
 
   test('tokens without any rate are listed at 0, as the last item that they fall back to', () => {
