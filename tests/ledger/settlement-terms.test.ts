@@ -1,9 +1,10 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect } from 'bun:test'
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { ratesOf, type Price } from '../../src/ledger/prices.ts'
 import { settlementOf } from '../../src/ledger/settlement.ts'
 import type { AttemptRecord } from '../../src/providers/attempt-record.ts'
+import { once } from '../stores.ts'
 
 const priceOf = (version: string, rates: Parameters<typeof ratesOf>[0]): Price => ({
   version,
@@ -64,7 +65,7 @@ function settled({ used, worst, estimation, images, meter: change, ...prices }: 
 }
 
 describe('the record of a generation', () => {
-  test('has what the provider reported, its price and nothing that did not happen', () => {
+  once('has what the provider reported, its price and nothing that did not happen', () => {
     const { record, bill, dispute } = settled({ used: { inputTokens: 10, outputTokens: 5 } })
     expect(record).toMatchObject({
       provider: 'acme',
@@ -80,19 +81,19 @@ describe('the record of a generation', () => {
     expect([record.price?.version, bill, dispute]).toEqual(['v', 20_000n, undefined])
   })
 
-  test('says which counts were counted or disputed', () => {
+  once('says which counts were counted or disputed', () => {
     const { record, dispute } = settled({ used: { outputTokens: 1_001 }, estimation: 'counted' })
     expect(record).toMatchObject({ estimated: true, estimation: 'counted', disputed: '{"outputTokens":1001}' })
     expect(record.usage.outputTokens).toBe(1_000)
     expect(dispute).toContain('acme reported outputTokens 1001')
   })
 
-  test('of a model without a price has none, and no bill', () => {
+  once('of a model without a price has none, and no bill', () => {
     const { record, bill } = settled({ used: { outputTokens: 5 }, price: undefined })
     expect([record.price, bill]).toEqual([null, 0n])
   })
 
-  test('lists losses, also a single one', () => {
+  once('lists losses, also a single one', () => {
     const losses = [{ code: 'dropped_field', path: 'seed', effect: 'dropped', reason: 'no such field' }] as never
     expect(settled({ meter: (meter) => void (meter.losses = losses) }).record.translation).toContain('seed')
   })
@@ -104,7 +105,7 @@ describe('the attempts in a record', () => {
     return [record.provider, record.retries, JSON.parse(record.attempts ?? 'null')]
   }
 
-  test('are listed where there were several, or one says more than its model', () => {
+  once('are listed where there were several, or one says more than its model', () => {
     expect(shown((meter) => meter.attempts.unshift(attempt('other')))).toEqual([
       'acme',
       1,
@@ -119,7 +120,7 @@ describe('the attempts in a record', () => {
     expect(shown((meter) => void (meter.attempts[0]!.model = 'm'))).toEqual(['acme', 0, null])
   })
 
-  test('name the provider that was asked last where none responded', () => {
+  once('name the provider that was asked last where none responded', () => {
     const unserved = (meter: Meter): void => {
       meter.served = undefined
       meter.attempts.push(attempt('last'))
@@ -127,7 +128,7 @@ describe('the attempts in a record', () => {
     expect(shown(unserved)).toMatchObject(['last', 1, [{}, {}]])
   })
 
-  test('say why no provider was asked', () => {
+  once('say why no provider was asked', () => {
     const unasked = (meter: Meter): void => {
       meter.served = undefined
       meter.attempts.length = 0
@@ -143,14 +144,14 @@ describe('images that a tool of the provider draws', () => {
   /** 1,000 tokens of the image model. */
   const DRAWN = 40_000_000n
 
-  test('are charged as they were held where the response was cut off, and not where it is complete', () => {
+  once('are charged as they were held where the response was cut off, and not where it is complete', () => {
     const used = { images: 1 }
     expect(settled({ used, worst, images, estimation: 'counted' }).bill).toBe(DRAWN)
     expect(settled({ used, worst, images }).bill).toBe(0n)
     expect(settled({ used, worst, estimation: 'counted' }).bill).toBe(0n)
   })
 
-  test('are charged and paid for at the prices of the image model', () => {
+  once('are charged and paid for at the prices of the image model', () => {
     const used = { outputTokens: 10, imageToolOutputImageTokens: 1_000 }
     const cost = priceOf('cost', { prompt: 1, completion: 1 })
     const { bill, transfers } = settled({ used, worst, images, cost })
