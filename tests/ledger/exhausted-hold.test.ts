@@ -89,3 +89,15 @@ test('where answers may exceed the balance, one goes on with the hold that it ha
     expect([open.meter.exhausted, wallet.available]).toEqual([undefined, (4_952n * CENT) / 1_000n])
   })
 })
+
+test('a response that exceeds the balance still ends at the limit of its key', async () => {
+  await withRig({ cents: 4, policy: 'finish' }, async (rig) => {
+    const open = admit(rig, { ...STREAM, limit: { amount: 8n * CENT, period: null } })
+    open.meter.record(text(20_000))
+    expect([open.hold.overshoots, open.meter.exhausted?.tokens, open.meter.exhausted?.cause]).toEqual([
+      true,
+      8_000,
+      'limit of the key',
+    ])
+  })
+})
