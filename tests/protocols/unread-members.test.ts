@@ -200,3 +200,42 @@ describe.each(UNREAD)('members that only a server of %s has', (provider, frames,
     expect(context.losses!.losses).toHaveLength(100)
   })
 })
+
+describe('a piece of a streamed call of generateContent', () => {
+  const deep = `$${'.a'.repeat(65)}`
+  const partial = (piece: object) => ({ partialArgs: [{ jsonPath: '$.b', stringValue: 'x' }, piece] })
+
+  test.each<[string, object[], lost: string[]]>([
+    ['nested too deeply', [{ name: 'f', ...partial({ jsonPath: deep, boolValue: true }) }], ['partialArgs']],
+    ['without a path', [{ name: 'f', willContinue: true }, partial({ numberValue: 1 })], ['partialArgs']],
+    ['for the whole object', [{ name: 'f', ...partial({ jsonPath: '$', nullValue: 'NULL_VALUE' }) }], ['partialArgs']],
+    ['of an unknown kind', [{ name: 'f', ...partial({ jsonPath: '$.c', bytesValue: 'AA==' }) }], ['partialArgs']],
+    ['that is no object', [{ name: 'f', partialArgs: ['x'] }], ['partialArgs']],
+    ['outside a list', [{ name: 'f', partialArgs: { jsonPath: '$.b', stringValue: 'x' } }], ['partialArgs']],
+    ['with whole arguments', [{ name: 'f', willContinue: true }, { args: { b: 1 } }], ['args']],
+    ['with arguments that are no object', [{ name: 'f', args: 'x' }], ['args']],
+    ['of a call without a name', [{ id: '1', args: { b: 1 } }], ['']],
+    ['that ends a text', [{ name: 'f', ...partial({ jsonPath: '$.b', willContinue: false }) }], []],
+    ['that ends the call', [{ name: 'f', args: {}, willContinue: true }, {}, {}], []],
+  ])('%s is read or reported as lost', (_, calls, lost) => {
+    const context = contextOf('messages')
+    const writer = protocols.messages.serve.writer(context)
+    const frames = calls.map((functionCall) => ({ data: JSON.stringify({ candidates: [candidateOf(functionCall)] }) }))
+    for (const event of streamedEventsOf('generateContent', frames)) writer.write(event)
+    expect(context.losses!.losses.map(({ path }) => path)).toEqual(
+      lost.map((name) => ['response.functionCall', name].filter((step) => step !== '').join('.')),
+    )
+  })
+
+  const candidateOf = (functionCall: object): object => ({
+    content: { parts: [{ functionCall }] },
+    finishReason: 'STOP',
+  })
+
+  test('has a signature that is reported as lost where there is no call for it', () => {
+    const candidate = { content: { parts: [{ functionCall: {}, thoughtSignature: 's' }] }, finishReason: 'STOP' }
+    expect(eventsOf('generateContent', { candidates: [candidate] })).toContainEqual(
+      expect.objectContaining({ head: expect.objectContaining({ kind: 'thoughtSignature' }) }),
+    )
+  })
+})

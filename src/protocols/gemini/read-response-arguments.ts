@@ -16,18 +16,19 @@ export class StreamedArguments {
     if (isObject(initial)) for (const [name, value] of Object.entries(initial)) this.#root[name] = value
   }
 
-  add(partialArgs: unknown): void {
-    if (!Array.isArray(partialArgs)) return
-    for (const piece of partialArgs) if (isObject(piece)) this.#put(piece)
+  /** False if a piece has no place here: it is nested too deeply, or has no path or a value of an unknown kind. */
+  add(partialArgs: unknown): boolean {
+    if (!Array.isArray(partialArgs)) return partialArgs === undefined
+    return partialArgs.filter((piece) => !isObject(piece) || !this.#put(piece)).length === 0
   }
 
   toJSON(): Record<string, unknown> {
     return this.#root
   }
 
-  #put(piece: Record<string, unknown>): void {
+  #put(piece: Record<string, unknown>): boolean {
     const keys = typeof piece.jsonPath === 'string' ? keysOf(piece.jsonPath) : []
-    if (keys.length === 0 || keys.length > MAX_DEPTH) return
+    if (keys.length === 0 || keys.length > MAX_DEPTH) return false
     let container: Container = this.#root
     for (const [index, key] of keys.slice(0, -1).entries()) {
       const inner: unknown = get(container, key)
@@ -43,8 +44,9 @@ export class StreamedArguments {
     const last = keys.at(-1)!
     const value = valueOf(piece)
     const present = get(container, last)
-    if (value !== undefined)
-      set(container, last, typeof value === 'string' && typeof present === 'string' ? present + value : value)
+    if (value === undefined) return Object.keys(piece).every((name) => name === 'jsonPath' || name === 'willContinue')
+    set(container, last, typeof value === 'string' && typeof present === 'string' ? present + value : value)
+    return true
   }
 }
 

@@ -242,7 +242,8 @@ export class GeminiResponseReader implements Reader {
   #readCall(piece: Record<string, unknown>, signature: string | undefined): void {
     const { id, name, args, partialArgs, willContinue } = piece
     this.#unread.add(piece, CALL, 'functionCall.')
-    if (typeof name === 'string' && name !== '') {
+    const begins = typeof name === 'string' && name !== ''
+    if (begins) {
       this.#closePart()
       this.#call = {
         id: typeof id === 'string' && id !== '' ? id : this.#newCallId(),
@@ -252,9 +253,14 @@ export class GeminiResponseReader implements Reader {
         signature,
       }
     }
-    if (this.#call === undefined) return
-    this.#call.signature ??= signature
-    this.#call.streamed?.add(partialArgs)
+    const call = this.#call
+    if (call === undefined) {
+      this.#unread.add({ functionCall: piece, thoughtSignature: signature }, NO_MEMBERS)
+      return
+    }
+    call.signature ??= signature
+    if (!begins || !isObject(args)) this.#unread.add({ args }, NO_MEMBERS, 'functionCall.')
+    if (call.streamed?.add(partialArgs) === false) this.#unread.add({ partialArgs }, NO_MEMBERS, 'functionCall.')
     if (willContinue !== true) this.#endCall()
   }
 

@@ -213,7 +213,6 @@ describe('parts of a response', () => {
       partial('$.list[9].b', { boolValue: false }),
       partial("$['x y'][0]", { nullValue: 'NULL_VALUE' }),
       partial('$.__proto__.p', { stringValue: 'q' }),
-      partial('$', { stringValue: 'no name' }),
       partial(`$${'.deep'.repeat(65)}`, { stringValue: 'x' }),
       chunkOf([call({})]),
       chunkOf([call({ name: 'g', id: '2', willContinue: true })]),
@@ -227,6 +226,7 @@ describe('parts of a response', () => {
         signature: { data: 's' },
       },
       { name: 'g', arguments: '{"b":"x"}' },
+      { type: 'native', kind: 'functionCall.partialArgs' },
     ])
     expect(({} as Record<string, unknown>)['p']).toBeUndefined()
   })
