@@ -30,12 +30,12 @@ export function ownMembers({ default_config: usual, configs }: Json): [path: str
 }
 
 /** `mcp_servers`, with what the toolsets among the tools allow of each; undefined for a server of an unknown kind. */
-export function hostedServers(servers: readonly unknown[], tools: readonly unknown[]): HostedTool[] | undefined {
+export function hostedServers(servers: readonly Json[], tools: readonly Json[]): HostedTool[] | undefined {
   const hosted = servers.map((server): HostedTool | undefined => {
-    if (!isObject(server) || typeof server.name !== 'string' || typeof server.url !== 'string') return undefined
+    if (typeof server.name !== 'string' || typeof server.url !== 'string') return undefined
     const { name, url, authorization_token: token } = server
-    const toolset = tools.find((tool) => isObject(tool) && tool.mcp_server_name === name)
-    const allowed = allowedIn(server.tool_configuration) ?? enabledIn(toolset)
+    const toolset = tools.find((tool) => tool.mcp_server_name === name)
+    const allowed = allowedIn(server.tool_configuration) ?? enabledIn(objectOf(toolset))
     return {
       type: 'mcp',
       name,
@@ -54,10 +54,9 @@ function allowedIn(configuration: unknown): string[] | undefined {
   return Array.isArray(allowed) ? allowed.filter((name) => typeof name === 'string') : undefined
 }
 
-function enabledIn(toolset: unknown): string[] | undefined {
-  if (!isObject(toolset) || !isObject(toolset.default_config) || toolset.default_config.enabled !== false)
-    return undefined
-  return Object.entries(objectOf(toolset.configs)).flatMap(([name, config]) =>
+function enabledIn({ default_config: usual, configs }: Json): string[] | undefined {
+  if (objectOf(usual).enabled !== false) return undefined
+  return Object.entries(objectOf(configs)).flatMap(([name, config]) =>
     isObject(config) && config.enabled === true ? [name] : [],
   )
 }

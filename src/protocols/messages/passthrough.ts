@@ -97,9 +97,8 @@ export const MAY_BE_TRANSLATED = new RegExp(`"${ENVELOPE_PREFIX}|"(?:signature|e
 
 /** The body without what other models issued: Anthropic refuses a request for one signature that is not its own. */
 function withoutOtherIssuers(text: string, target: Target): string {
-  const body = parseExact(text)
-  if (!isObject(body) || !Array.isArray(body.messages)) return text
-  body.messages = body.messages.flatMap((message: unknown) => {
+  const body = objectOf(parseExact(text))
+  body.messages = arrayOf(body.messages).flatMap((message) => {
     if (!isObject(message) || !Array.isArray(message.content)) return [message]
     const content = message.content.flatMap((block: unknown) => (isObject(block) ? ownBlock(block, target) : [block]))
     return content.length === 0 && message.content.length > 0 ? [] : [{ ...message, content }]

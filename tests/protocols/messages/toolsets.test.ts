@@ -38,3 +38,11 @@ test('options of a toolset that only Anthropic has are reported with their paths
     'native_field tools[0].configs.ask.defer_loading',
   ])
 })
+
+test('servers of an unknown kind are refused', () => {
+  for (const server of [{ name: 'docs' }, { url: 'https://mcp.example/sse' }])
+    expect(sendOrRefuse('messages', 'responses', { ...HELLO.messages, mcp_servers: [server] })).toMatchObject({
+      code: 'unsupported_parameter',
+      param: 'mcp_servers',
+    })
+})
