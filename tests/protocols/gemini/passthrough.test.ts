@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/error.ts'
 import type { ReplayState } from '../../../src/generation/replay.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
@@ -175,5 +176,26 @@ describe('a response', () => {
     expect(JSON.parse(frame.data)).toMatchObject({ error: { code: 503, status: 'UNAVAILABLE' } })
     expect(frame.data).not.toMatch(/AIza|\n/)
     expect(passthrough.again(frame)).toEqual([{ data: frame.data, unprefixed: true }])
+    const [own, raw] = passthrough.fail(new GatewayError('upstream_timeout', 'Late.'))
+    expect(JSON.parse(own!.data)).toMatchObject({ error: { code: 504, message: 'Late.' } })
+    expect(raw).toEqual({ ...own!, unprefixed: true })
+  })
+
+  test('ends early at its limit, in each candidate that was requested, with its usage', () => {
+    const endOf = (body: Json): Json[] =>
+      new GeminiPassthrough(contextOf(hello(body)))
+        .endEarly({ usage: { ...noUsage(), inputTokens: 3, outputTokens: 2 }, report: { sluice: 1 } })
+        .map(({ data }) => JSON.parse(data) as Json)
+    const end = (index: number): Json => ({
+      content: { parts: [{ text: '' }], role: 'model' },
+      finishReason: 'MAX_TOKENS',
+      index,
+    })
+    const usageMetadata = { promptTokenCount: 3, candidatesTokenCount: 2, totalTokenCount: 5 }
+    const more = { usageMetadata, sluice: 1, responseId: 'gen-1', modelVersion: 'acme/model' }
+    expect(endOf({})).toMatchObject([{ candidates: [end(0)], ...more }])
+    expect(endOf({ generationConfig: { candidateCount: 2 } })).toMatchObject([
+      { candidates: [end(0), end(1)], ...more },
+    ])
   })
 })

@@ -46,6 +46,8 @@ describe('an error response', () => {
       '<html><body>Bad gateway</body></html>',
       { code: 'upstream_error', status: 502 },
     ],
+    ['an error without an envelope is read', 404, '{"message":"No."}', { code: 'not_found', message: 'No.' }],
+    ['an error that is a text is read', 404, '{"error":"No."}', { code: 'not_found', message: 'No.' }],
     ['an empty 503 is overload', 503, '', { code: 'overloaded', status: 503 }],
     [
       'too many input tokens exceed the context length',

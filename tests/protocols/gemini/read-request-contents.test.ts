@@ -118,7 +118,8 @@ describe('signatures', () => {
     const { turns } = read({
       contents: [
         model(
-          { text: 'thinking', thought: true },
+          { text: 'think', thought: true },
+          { text: 'ing', thought: true },
           { text: '', thought: true, thoughtSignature: wrapped },
           { text: 'hi' },
           { text: '', thoughtSignature: 'plain' },
@@ -178,6 +179,15 @@ describe('signatures', () => {
       redacted: true,
       signature: { data: 'c2ln' },
     })
+  })
+
+  test('a part with only a signature signs the text before it, and is a part of its own where there is none', () => {
+    const signed = { thoughtSignature: 'c2ln' }
+    const partsOf = (...parts: unknown[]) => withoutPaths(read({ contents: [model(...parts)] }).turns[0]!.parts)
+    const signature = { data: 'c2ln' }
+    expect(partsOf({ text: 'a' }, signed)).toEqual([{ type: 'text', text: 'a', signature }])
+    expect(partsOf(signed)).toEqual([{ type: 'text', text: '', signature }])
+    expect(partsOf({ thought: true, ...signed })).toMatchObject([{ type: 'reasoning', text: '', signature }])
   })
 
   test("Google's own parts are kept as they are", () => {

@@ -35,6 +35,9 @@ const REFUSED: [string, unknown][] = [
   ['contents[0].parts[0].videoMetadata.fps', bodyOf({ text: 'a', videoMetadata: { fps: 'x' } })],
   ['contents[0].parts[0].videoMetadata.startOffset', bodyOf({ text: 'a', videoMetadata: { startOffset: 'soon' } })],
   ['contents[0].parts[0].mediaResolution', bodyOf({ text: 'a', mediaResolution: 'HUGE' })],
+  ['contents[0].parts[0].videoMetadata.endOffset', bodyOf({ text: 'a', videoMetadata: { endOffset: -1 } })],
+  ['systemInstruction.parts', hello({ systemInstruction: { parts: [{ functionCall: { name: 'f' } }] } })],
+  ['systemInstruction.parts', hello({ systemInstruction: { parts: [{ functionResponse: { name: 'f' } }] } })],
   ['cachedContent', hello({ cachedContent: 1 })],
   ['tools', hello({ tools: {} })],
   ['tools[0].functionDeclarations[0].name', hello({ tools: [{ functionDeclarations: [{}] }] })],
@@ -76,6 +79,10 @@ const REFUSED: [string, unknown][] = [
     'generationConfig.responseSchema.minLength',
     config({ responseMimeType: 'application/json', responseSchema: { type: 'STRING', minLength: -1 } }),
   ],
+  [
+    'generationConfig.responseSchema.maxLength',
+    config({ responseMimeType: 'application/json', responseSchema: { type: 'STRING', maxLength: 'long' } }),
+  ],
   ['generationConfig.responseJsonSchema', config({ responseJsonSchema: {} })],
   [
     'generationConfig.responseJsonSchema',
@@ -105,6 +112,20 @@ describe('a request with a wrong field', () => {
     expect(caught).toBeInstanceOf(GatewayError)
     expect((caught as GatewayError).status).toBe(400)
     expect((caught as GatewayError).param).toBe(path)
+  })
+
+  test.each([
+    ...['format', 'description', 'pattern', 'title'].map((name): [string, unknown] => [name, 1]),
+    ...['nullable', 'enum', 'required', 'propertyOrdering', 'minimum', 'maximum', 'minItems', 'maxItems', 'minLength'],
+    ...['maxLength', 'minProperties', 'maxProperties', 'type', 'items', 'additionalProperties', 'properties'],
+    ...['anyOf', 'oneOf', 'defs', '$defs'],
+  ])('a schema with a %s of another type is refused with its path', (name, value: unknown = 'x') => {
+    const parameters = { type: 'OBJECT', properties: { a: { [name as string]: value } } }
+    expect(() => read(hello({ tools: [{ functionDeclarations: [{ name: 'f', parameters }] }] }))).toThrow(
+      expect.objectContaining({
+        param: `tools[0].functionDeclarations[0].parameters.properties.a.${name as string}`,
+      }),
+    )
   })
 
   test('a schema of more than 32 levels is refused', () => {

@@ -67,6 +67,7 @@ describe('settings', () => {
         tools: null,
         generationConfig: { speechConfig: {}, candidateCount: 2, topP: null },
         toolConfig: { retrievalConfig: {} },
+        systemInstruction: { parts: [{ text: 'Be kind.' }], mood: 'calm' },
       }),
     )
     expect(Object.keys(extras).sort()).toEqual([
@@ -75,6 +76,7 @@ describe('settings', () => {
       'generationConfig.speechConfig',
       'labels',
       'safetySettings',
+      'systemInstruction.mood',
       'toolConfig.retrievalConfig',
     ])
   })
@@ -106,7 +108,7 @@ describe('tools', () => {
   const parameters = {
     type: 'OBJECT',
     properties: {
-      x: { type: 'STRING', nullable: true, enum: ['1', '2'] },
+      x: { format: null, type: 'STRING', nullable: true, enum: ['1', '2'] },
       y: { type: 'ARRAY', items: { type: 'INTEGER' }, minItems: '2' },
     },
     propertyOrdering: ['y', 'x'],
@@ -174,6 +176,9 @@ describe('tools', () => {
       path: 'tools[0].google_search',
       blockedDomains: ['a.example'],
     })
+    expect(read(hello({ tools: [{ googleSearchRetrieval: {} }] })).webSearch).toEqual({
+      path: 'tools[0].googleSearchRetrieval',
+    })
   })
 
   test('functionCallingConfig is a tool choice', () => {
@@ -222,7 +227,7 @@ describe('media', () => {
         { inlineData: { mimeType: 'image/png', data: 'a-_A' }, mediaResolution: 'HIGH' },
         {
           fileData: { fileUri: 'https://example.com/v.mp4', mimeType: 'video/mp4' },
-          videoMetadata: { startOffset: '3.5s', endOffset: 9, fps: 2 },
+          videoMetadata: { startOffset: 0, endOffset: '3.5s', fps: 0.5 },
           mediaResolution: { level: 'MEDIA_RESOLUTION_LOW' },
         },
         { fileData: { fileUri: 'file-abc' } },

@@ -45,6 +45,9 @@ describe('instructions and text', () => {
       body: { contents: [{ role: 'user', parts: [{ text: 'Go.' }] }] },
       lost: [{ code: 'instructions_moved', path: 'messages' }],
     })
+    expect(write({ system: [textOf('Go.')], turns: [], protocol: 'messages' }).lost).toEqual([
+      { code: 'instructions_moved', path: 'system' },
+    ])
   })
 
   test('instructions for a model without a system instruction are tagged text of the user', () => {

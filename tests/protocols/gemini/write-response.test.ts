@@ -303,6 +303,17 @@ describe('an error body', () => {
       },
     })
   })
+
+  test('has the code, the metadata as texts, and the id of the request where there is one', () => {
+    const detailsOf = (error: GatewayError, id?: string) => writeError(error, id).error.details
+    const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'UPSTREAM_ERROR', domain: 'sluice' }
+    expect(detailsOf(new GatewayError('upstream_error', 'x'))).toEqual([info])
+    const error = new GatewayError('upstream_error', 'x', { details: { provider: 'p', tried: [1] } })
+    expect(detailsOf(error, 'req-1')).toEqual([
+      { ...info, metadata: { provider: 'p', tried: '[1]' } },
+      { '@type': 'type.googleapis.com/google.rpc.RequestInfo', requestId: 'req-1' },
+    ])
+  })
 })
 
 describe('losses of a response', () => {

@@ -2,8 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
 import type { ReplayState } from '../../../src/generation/replay.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
+import type { Frame } from '../../../src/http/frames.ts'
 import { forward, passthrough } from '../../../src/protocols/messages/passthrough.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
+import type { Passthrough, Target } from '../../../src/protocols/protocol.ts'
 import { LossReport } from '../../../src/protocols/translation.ts'
 import { type Any, context, rawRequestOf } from './kit.ts'
 
@@ -171,6 +173,34 @@ describe('response passthrough', () => {
     const passing = passthrough(context())
     expect(passing.frame({ data: '{"type":"ping"}' })).toEqual({ event: 'ping', data: '{"type":"ping"}' })
     expect(passing.frame({ data: '[DONE]' })).toBeUndefined()
+  })
+
+  test('ends early at its limit, with the blocks closed that are open', () => {
+    const block = (type: string, index: number): Frame => ({ event: type, data: JSON.stringify({ type, index }) })
+    const begin = { event: 'message_start', data: '{"type":"message_start","message":{"id":"m","model":"up"}}' }
+    const endOf = (passing: Passthrough): Any[] =>
+      passing.endEarly!({ usage: { ...noUsage(), inputTokens: 3, outputTokens: 2 }, report: { sluice: 1 } }).map(
+        ({ data }) => JSON.parse(data) as Any,
+      )
+    const passing = passthrough(context())
+    for (const frame of [
+      begin,
+      block('content_block_start', 0),
+      block('content_block_stop', 0),
+      block('content_block_start', 1),
+    ])
+      passing.frame(frame)
+    const end = [
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'max_tokens', stop_sequence: null },
+        usage: { input_tokens: 3, output_tokens: 2 },
+        sluice: 1,
+      },
+      { type: 'message_stop' },
+    ]
+    expect(endOf(passing)).toMatchObject([{ type: 'content_block_stop', index: 1 }, ...end])
+    expect(endOf(passthrough(context()))).toMatchObject([{ type: 'message_start', message: { id: 'msg_1' } }, ...end])
   })
 
   test('ends with an error', () => {

@@ -5,6 +5,7 @@ import type { Part } from '../../../src/generation/request.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { readResponse } from '../../../src/protocols/messages/read-response.ts'
 import { checkGrammar } from '../../grammar.ts'
+import { streamedEventsOf } from '../../translating.ts'
 import { type Any, events } from './kit.ts'
 
 /** Responses of providers of the Messages API. */
@@ -85,6 +86,8 @@ describe('a response', () => {
         shut(2),
       ]),
     ).toEqual(['a {"z":1}', 'b {"x":1}', 'c {}'])
+    const nameless = [undefined, '', 7].flatMap((id, index) => [open(index, { ...call('a'), id }), shut(index)])
+    expect(args(nameless)).toEqual(['toolu_0 {}', 'toolu_1 {}', 'toolu_2 {}'])
     expect(
       args([
         '{"type":"content_block_start","index":0,"content_block":' +
@@ -138,6 +141,53 @@ describe('a response', () => {
       'part-delta',
     ])
     expect(read(append(1, { type: 'text_delta', text: 'b' }))).toEqual([{ type: 'part-delta', part: 1, text: 'b' }])
+  })
+
+  test('has events of unknown types as native parts, also where only the event line names them', () => {
+    const frames = [begin, { type: 'ping' }, { type: 'mood' }, ...end].map((data) => ({ data: JSON.stringify(data) }))
+    const named = [
+      ...frames.slice(0, 3),
+      { event: 'ping', data: '{}' },
+      { event: 'tide', data: '{}' },
+      ...frames.slice(3),
+    ]
+    const kinds = fold(streamedEventsOf('messages', named)).parts.map((part) => part.type === 'native' && part.kind)
+    expect(kinds).toEqual(['mood', 'tide'])
+  })
+
+  test('has deltas of unknown types as native parts, and none of those that are known', () => {
+    const citation = { type: 'char_location', cited_text: 'a', document_index: 0 }
+    expect(
+      parts([
+        open(0, { type: 'thinking', thinking: '' }),
+        append(0, { type: 'thinking_delta', thinking: 'h' }),
+        append(0, { type: 'signature_delta', signature: 's' }),
+        shut(0),
+        open(1, { type: 'text', text: '' }),
+        append(1, { type: 'text_delta', text: 'a' }),
+        append(1, { type: 'citations_delta', citation }),
+        append(1, { type: 'tone_delta', tone: 'b' }),
+        shut(1),
+        open(2, call('a')),
+        append(2, { type: 'input_json_delta', partial_json: null }),
+        json(2, '{}'),
+      ]).map((part) => (part.type === 'native' ? part.kind : part.type)),
+    ).toEqual(['reasoning', 'text', 'tool-call', 'tone_delta'])
+  })
+
+  test('ends with an error also where the error has no type', () => {
+    for (const error of ['Busy.', { message: 'Busy.' }])
+      expect(events([begin, { error }, ...end]).at(-1)).toMatchObject({
+        type: 'error',
+        error: { message: expect.stringContaining('Busy.') },
+      })
+  })
+
+  test('keeps the details of its end', () => {
+    const details = { type: 'refusal', category: 'cyber' }
+    const delta = { stop_reason: 'refusal', stop_details: details }
+    expect(events([begin, { type: 'message_delta', delta }, end[1]!]).at(-1)).toMatchObject({ details })
+    expect(events([begin, ...end]).at(-1)).not.toHaveProperty('details')
   })
 
   test('has blocks of unknown types as native parts, with their input', () => {

@@ -176,6 +176,7 @@ describe('a conversation', () => {
     expect(body).toMatchObject({ messages: [{ role: 'user', content: [{ type: 'text', text: 'be brief' }] }] })
     expect(body.system).toBeUndefined()
     expect(lost).toEqual(['instructions_moved messages'])
+    expect(write({ system: [text('a')], turns: [], protocol: 'responses' }).lost[0]).toEndWith(' instructions')
   })
 
   test('without content is refused', () => {
