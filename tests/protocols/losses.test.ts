@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationEvent, type PartHead } from '../../src/generation/event.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CLIENTS, contextOf, responseWith, summaryOf, TEXT } from './response-losses.ts'
 
@@ -181,20 +181,18 @@ describe.each(CASES)('%s', (_name, events, ...expected) => {
   })
 })
 
-test.each(['messages', 'generateContent'] as const)(
-  'incomplete arguments are reported in a whole response for a client of %s',
-  (client) => {
+test.each([
+  ['messages', 'length', 'response_content_dropped'],
+  ['messages', 'tool-calls', 'response_field_dropped'],
+  ['generateContent', 'length', 'response_content_dropped'],
+  ['generateContent', 'tool-calls', 'response_content_dropped'],
+] as const)(
+  'incomplete arguments are reported for a client of %s in a response that ends with %s',
+  (client, reason, code) => {
+    const call: PartHead = { type: 'tool-call', id: 'c', name: 'f', form: 'function' }
     const context = contextOf(client)
-    protocols[client].serve.writeResponse(
-      fold(
-        responseWith([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":']], {
-          reason: 'length',
-          raw: 'length',
-        }),
-      ),
-      context,
-    )
-    expect(summaryOf(context.losses!.losses)).toBe('tool_calls.arguments dropped')
+    protocols[client].serve.writeResponse(fold(responseWith([[call, '{"a":']], { reason, raw: reason })), context)
+    expect(context.losses!.losses).toMatchObject([{ code, path: 'response.tool_calls.arguments', effect: 'dropped' }])
   },
 )
 

@@ -3,6 +3,7 @@ import type { GenerationRequest, Part, Turn } from '../../../src/generation/requ
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import type { RawRequest, ResponseIdentity, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
 import type { LossCode } from '../../../src/protocols/loss-codes.ts'
+import { checkGrammar } from '../../grammar.ts'
 import { readToTranslate, streamedEventsOf, written } from '../../translating.ts'
 
 /** Requests, parts and contexts of the tests of generateContent. */
@@ -120,13 +121,19 @@ export const asked: Turn = { role: 'user', parts: [{ type: 'text', text: 'Go.' }
 export const contentsOf = (turns: Turn[], capabilities: Target['capabilities'] = {}): Json[] =>
   write({ turns }, capabilities).body.contents
 
-/** The events of a stream of these chunks: JSON texts or values. `request`: of a client of another protocol. */
-export const eventsOf = (chunks: readonly unknown[], request?: GenerationRequest): GenerationEvent[] =>
-  streamedEventsOf(
+/**
+ * The events of a stream of these chunks, JSON texts or values; they follow the grammar. `request`: of a client of
+ * another protocol.
+ */
+export function eventsOf(chunks: readonly unknown[], request?: GenerationRequest): GenerationEvent[] {
+  const events = streamedEventsOf(
     'generateContent',
     chunks.map((chunk) => ({ data: typeof chunk === 'string' ? chunk : JSON.stringify(chunk) })),
     request === undefined ? {} : { transforms: written('generateContent', request, targetOf()).transforms },
   )
+  checkGrammar(events)
+  return events
+}
 
 /** The chunks that a client of generateContent receives for these events. */
 export const chunksOf = (events: readonly GenerationEvent[], context = contextOf()): Json[] => {

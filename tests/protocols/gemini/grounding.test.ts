@@ -28,6 +28,15 @@ test('supports that are no objects and sources that are not there are left out, 
   expect(parts).toMatchObject([{ text: 'Hi', citations: [{ url: 'https://a', start: 0, end: 2 }] }])
 })
 
+test('sources of the search and those of a recitation are cited together', () => {
+  const groundingMetadata = { groundingChunks: [{ web: { uri: 'https://a' } }] }
+  const citationMetadata = { citations: [{ uri: 'https://b', startIndex: 0, endIndex: 2 }] }
+  const end = { finishReason: 'STOP', groundingMetadata, citationMetadata }
+  expect(fold(eventsOf([chunkOf([{ text: 'Hi' }], end)])).parts).toMatchObject([
+    { text: 'Hi', citations: [{ url: 'https://b', start: 0, end: 2 }, { url: 'https://a' }] },
+  ])
+})
+
 test('a citation belongs to the text before an empty part with a signature', () => {
   const groundingMetadata = {
     groundingChunks: [{ web: { uri: 'https://a' } }],

@@ -59,6 +59,15 @@ describe('calls and results', () => {
       [1, '2'],
       [0, '1'],
     ])
+    const contents = [
+      user({ text: 'a' }),
+      model(call('f', 'x'), call('f')),
+      user(result('f', '1', 'x'), result('f', '2')),
+    ]
+    expect(pairsOf(contents)).toEqual([
+      [0, '1'],
+      [1, '2'],
+    ])
   })
 
   test('a result with an unknown id answers only a call without an id', () => {

@@ -49,6 +49,29 @@ describe('settings', () => {
 
   test('a budget of 0 is the effort none', () => {
     expect(read(config({ thinkingConfig: { thinkingBudget: 0 } })).reasoning).toEqual({ effort: 'none' })
+    expect(read(config({ thinkingConfig: { thinkingBudget: 32_768 } })).reasoning).toEqual({ budgetTokens: 32_768 })
+  })
+
+  test('the least values of limits, and names of what is not specified, are accepted', () => {
+    const least = { maxOutputTokens: 1, candidateCount: 1, topP: 0, responseLogprobs: true, logprobs: 1 }
+    const unspecified = { thinkingLevel: 'THINKING_LEVEL_UNSPECIFIED' }
+    const { sampling, maxOutputTokens, candidates, reasoning, extras } = read(
+      config({ ...least, thinkingConfig: unspecified }),
+    )
+    expect([sampling, maxOutputTokens]).toEqual([{ topP: 0, logprobs: true, topLogprobs: 1 }, 1])
+    expect([candidates, reasoning]).toEqual([undefined, {}])
+    expect(Object.keys(extras)).toEqual([])
+    expect(read(config({ candidateCount: 2 })).candidates).toBe(2)
+  })
+
+  test('the form of an image is read where it is texts, and else kept as it is', () => {
+    const imageConfig = { aspectRatio: '16:9', imageSize: '2K' }
+    expect(read(config({ imageConfig })).imageOutput).toEqual(imageConfig)
+    for (const odd of [{ aspectRatio: 2 }, { imageSize: 2 }, 'wide']) {
+      const { imageOutput, extras } = read(config({ imageConfig: odd }))
+      expect(imageOutput).toBeUndefined()
+      expect(Object.keys(extras)).toEqual(['generationConfig.imageConfig'])
+    }
   })
 
   test('a service tier is read by its name in either spelling, and the default as auto', () => {
@@ -197,6 +220,15 @@ describe('tools', () => {
     })
     expect(choice({ mode: 'NONE' })).toEqual({ type: 'none' })
     expect(choice({})).toBeUndefined()
+  })
+
+  test("types of parameters may be protobuf's numbers", () => {
+    const properties = Object.fromEntries([1, 2, 3, 4, 5, 6].map((type) => [`p${type}`, { type }]))
+    const [tool] = read(hello({ tools: [{ functionDeclarations: [{ name: 'f', parameters: { properties } }] }] })).tools
+    const types = ['string', 'number', 'integer', 'boolean', 'array', 'object']
+    expect(tool).toMatchObject({
+      parameters: { properties: Object.fromEntries(types.map((type, index) => [`p${index + 1}`, { type }])) },
+    })
   })
 
   test('a parameter with the name of a schema keyword is a parameter', () => {

@@ -230,6 +230,7 @@ describe('settings', () => {
         responseJsonSchema: { type: 'object', title: 'n', description: 'D' },
       },
     )
+    expect(formatOf({ type: 'schema', schema: true, name: 'n' }).responseJsonSchema).toEqual({ title: 'n' })
     expect(formatOf({ type: 'enum', schema: { type: 'string', enum: ['a'] } })).toEqual({
       responseMimeType: 'text/x.enum',
       responseSchema: { type: 'STRING', enum: ['a'] },
@@ -286,6 +287,10 @@ describe('reasoning', () => {
     ])
     expect(thinking({ effort: 'none' })).toEqual([{ thinkingBudget: 0 }, []])
     expect(thinking({ budgetTokens: 0 })).toEqual([{ thinkingBudget: 0 }, []])
+    expect(thinking({ budgetTokens: 0 }, { reasoning: 'level', efforts: ['none', 'low'] })).toEqual([
+      { thinkingLevel: 'NONE' },
+      [],
+    ])
     for (const range of [undefined, pro])
       expect(thinking({ budgetTokens: -1 }, range)).toEqual([{ thinkingBudget: -1, includeThoughts: true }, []])
   })

@@ -5,6 +5,7 @@ import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import type { Capabilities, RawRequest, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
+import { checkGrammar } from '../../grammar.ts'
 import { readToTranslate, streamedEventsOf, type Written, written } from '../../translating.ts'
 
 export type Any = Record<string, any>
@@ -99,12 +100,15 @@ export const frames = (events: GenerationEvent[], issuer?: Issuer): Frame[] => {
 
 export const datas = (list: Frame[]): Any[] => list.map(({ data }) => JSON.parse(data) as Any)
 
-/** Reads frames given as data objects. */
-export const events = (list: (Any | string)[]): GenerationEvent[] =>
-  streamedEventsOf(
+/** Reads frames given as data objects; the events follow the grammar. */
+export function events(list: (Any | string)[]): GenerationEvent[] {
+  const read = streamedEventsOf(
     'messages',
     list.map((data) => ({ data: typeof data === 'string' ? data : JSON.stringify(data) })),
   )
+  checkGrammar(read)
+  return read
+}
 
 export const whole = (answer: Partial<GenerationResponse>): GenerationResponse => ({
   id: 'up',

@@ -115,6 +115,20 @@ describe('request passthrough', () => {
     expect(sent({ requiresReasoning: true }, { thinking: { type: 'disabled' } })[2]).toEqual(['text', 'tool_use'])
   })
 
+  test('gets an empty block for its only call without reasoning where that is required', () => {
+    const content = [{ type: 'tool_use', id: 'a', name: 'f', input: {} }]
+    const rawRequest = rawRequestOf({ model: 'p/m', messages: [{ role: 'assistant', content }] })
+    const sent = forward(
+      { ...context(), rawRequest },
+      { ...there, quirks: { requiresReasoning: true } },
+      new LossReport(),
+    )
+    expect((JSON.parse(sent) as Any).messages[0].content).toEqual([
+      { type: 'thinking', thinking: '', signature: '' },
+      ...content,
+    ])
+  })
+
   test('puts restored reasoning in the place of unsigned reasoning', () => {
     const issuer = { provider: 'there', model: 'upstream' }
     const restoredReasoning: ReplayState[] = [

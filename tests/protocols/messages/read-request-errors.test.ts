@@ -49,12 +49,20 @@ describe('a request', () => {
       'messages[0].content[0].source',
       { messages: [{ role: 'user', content: [{ type: 'document', source }] }] },
     ]),
-    [
-      'messages[0].content[0].source.data',
-      {
-        messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png' } }] }],
-      },
-    ],
+    ...(
+      [
+        ['type', {}],
+        ['data', { type: 'base64', media_type: 'image/png' }],
+        ['media_type', { type: 'base64', data: 'AA==' }],
+        ['url', { type: 'url' }],
+        ['file_id', { type: 'file' }],
+        ['data', { type: 'text' }],
+        ['content', { type: 'content' }],
+      ] as const
+    ).map(([name, source]): [string, Any] => [
+      `messages[0].content[0].source.${name}`,
+      { messages: [{ role: 'user', content: [{ type: 'document', source }] }] },
+    ]),
     [
       'messages[0].content[0].source.media_type',
       {

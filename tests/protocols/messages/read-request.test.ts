@@ -206,6 +206,7 @@ describe('a request', () => {
       { type: 'image', source: { type: 'new', place: 'x' } },
       { type: 'image', source: { type: 'text', media_type: 'text/plain', data: 'a' } },
       { type: 'document', source: { type: 'new' } },
+      { type: 'search_result', source: 'u', title: 't', content: [{ type: 'odd' }] },
     ]
     expect(read({ messages: [{ role: 'user', content }] }).turns[0]!.parts).toMatchObject(
       content.map((value) => ({ type: 'native', protocol: 'messages', kind: value.type, value })),

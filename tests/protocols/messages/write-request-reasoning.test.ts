@@ -106,6 +106,13 @@ describe('reasoning and the output limit', () => {
       ['effort_adjusted reasoning.max_tokens'],
     ],
     [
+      'a budget that the model chooses is adaptive reasoning without an effort',
+      { reasoning: { budgetTokens: -1 } },
+      { reasoning: 'adaptive' },
+      { thinking: { type: 'adaptive' }, output_config: undefined },
+      [],
+    ],
+    [
       'an effort counts more than a budget beside it',
       { reasoning: { effort: 'high', budgetTokens: 1000 } },
       { reasoning: 'adaptive' },
