@@ -162,9 +162,14 @@ class MessagesResponseReader implements Reader {
     }
     // Text for a block that has ended, or was never started, goes on in a part of its own.
     const type = delta.type === 'text_delta' ? 'text' : delta.type === 'thinking_delta' ? 'thinking' : undefined
-    if (type === undefined) return
+    if (type === undefined) return this.#addLate(delta)
     this.#startBlock(typeof index === 'number' ? index : 0, { type })
     this.#last?.delta(delta)
+  }
+
+  /** A delta that has no block, and says something. */
+  #addLate({ type, ...others }: Json): void {
+    if (typeof type === 'string') this.#unread.add({ [type]: others }, NONE)
   }
 
   #addUnreadOfDelta(delta: Json): void {
