@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readError } from '../../../src/protocols/gemini/read-error.ts'
+import { readError, readStreamError } from '../../../src/protocols/gemini/read-error.ts'
 
 /** Error responses of providers of generateContent. */
 
@@ -58,4 +58,14 @@ describe('an error response', () => {
   ])('%s', (_, status, response, expected) => {
     expect(readError(status, response)).toMatchObject(expected)
   })
+})
+
+test.each<[object, string, number]>([
+  [{ code: 429, message: 'Slow.' }, 'upstream_rate_limited', 429],
+  [{ code: 503, message: 'Busy.' }, 'overloaded', 503],
+  [{ code: 400, message: 'Wrong.' }, 'invalid_request', 400],
+  [{ code: 499, message: 'Closed.' }, 'upstream_error', 502],
+  [{ status: 'RESOURCE_EXHAUSTED', message: 'Slow.' }, 'upstream_rate_limited', 429],
+])('the error %j in a stream is %s', (error, code, status) => {
+  expect(readStreamError({ ...error })).toMatchObject({ code, status })
 })

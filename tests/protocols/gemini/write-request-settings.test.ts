@@ -291,6 +291,8 @@ describe('reasoning', () => {
       { thinkingLevel: 'NONE' },
       [],
     ])
+    expect(thinking({ budgetTokens: 0 }, { reasoning: 'none' })).toEqual([undefined, []])
+    expect(thinking({ budgetTokens: 1 }, { reasoning: 'none' })[1]).toMatchObject([{ code: 'reasoning_unsupported' }])
     for (const range of [undefined, pro])
       expect(thinking({ budgetTokens: -1 }, range)).toEqual([{ thinkingBudget: -1, includeThoughts: true }, []])
   })

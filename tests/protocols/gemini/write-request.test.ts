@@ -45,6 +45,10 @@ describe('instructions and text', () => {
       body: { contents: [{ role: 'user', parts: [{ text: 'Go.' }] }] },
       lost: [{ code: 'instructions_moved', path: 'messages' }],
     })
+    expect(write({ turns: [] })).toMatchObject({
+      body: { contents: [{ role: 'user', parts: [{ text: '' }] }] },
+      lost: [],
+    })
     expect(write({ system: [textOf('Go.')], turns: [], protocol: 'messages' }).lost).toEqual([
       { code: 'instructions_moved', path: 'system' },
     ])

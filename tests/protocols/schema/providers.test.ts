@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { strictSchemas } from '../../../src/protocols/messages/schema.ts'
 import { functionSchema, responseSchema } from '../../../src/protocols/schema/openai.ts'
 import {
-  anthropicResponse,
   anthropicTool,
   geminiResponse,
   geminiTool,
@@ -102,6 +100,11 @@ describe('a schema for Google', () => {
         e: true,
         f: { type: ['string', 'null'], enum: ['x', null] },
         g: { type: ['string', 'null'], enum: ['x'] },
+        h: { type: 'integer', exclusiveMaximum: 5 },
+        i: { type: 'integer', exclusiveMaximum: 5, maximum: 9, exclusiveMinimum: 2, minimum: 1 },
+        j: { type: 'integer', exclusiveMaximum: 5, maximum: 3, exclusiveMinimum: 0, minimum: 2 },
+        k: { type: 'integer', enum: [1, 2.5, 3] },
+        l: { type: ['integer', 'number'], enum: [1, 2.5] },
       },
       required: ['a', 'z'],
     })
@@ -115,6 +118,11 @@ describe('a schema for Google', () => {
         e: {},
         f: { anyOf: [{ type: 'string', enum: ['x'] }, { type: 'null' }] },
         g: { type: 'string', enum: ['x'] },
+        h: { type: 'integer', maximum: 4 },
+        i: { type: 'integer', minimum: 3, maximum: 4 },
+        j: { type: 'integer', minimum: 2, maximum: 3 },
+        k: { type: 'integer', enum: [1, 3] },
+        l: { type: 'number', enum: [1, 2.5] },
         z: {},
       },
       required: ['a', 'z'],
@@ -126,6 +134,20 @@ describe('a schema for Google', () => {
     expect(
       geminiTool({ type: 'object', required: ['z'], additionalProperties: { type: 'string' } }).schema.properties,
     ).toEqual({ z: { type: 'string' } })
+  })
+
+  test('reports enums without an exact choice, and keeps exclusive bounds of fractions', () => {
+    const of = (a: object) => geminiTool({ type: 'object', properties: { a } })
+    expect(of({ type: 'string', enum: [1] }).schema.properties).toEqual({ a: { type: 'string' } })
+    expect(of({ type: 'integer', enum: [1.5] }).schema.properties).toEqual({ a: { type: 'integer' } })
+    for (const schema of [
+      { type: 'string', enum: [1] },
+      { enum: ['x', 1], anyOf: [{ type: 'string' }] },
+    ])
+      expect(reasonsOf(of(schema))).toContain('enum (properties.a)')
+    expect(reasonsOf(of({ const: true }))).toContain('true as the only value (properties.a)')
+    expect(reasonsOf(of({ const: [1] }))).toContain('a choice of values of type array (properties.a)')
+    expect(reasonsOf(of({ type: 'number', exclusiveMinimum: 0 }))).toContain('exclusiveMinimum (properties.a)')
   })
 
   test('keeps keywords that it ignores, and reports their paths', () => {
@@ -149,148 +171,6 @@ describe('a schema for Google', () => {
         },
       ],
     })
-  })
-})
-
-describe('a strict schema for Anthropic', () => {
-  test('has unsupported keywords in the description', () => {
-    const { schema, losses } = anthropicResponse({
-      type: 'object',
-      properties: {
-        age: { type: 'integer', minimum: 0, description: 'Years.', examples: [3] },
-        when: { type: 'string', format: 'date' },
-        code: { type: 'string', pattern: '^(?!x)', format: 'iban' },
-        some: { type: 'array', items: { type: 'string' }, minItems: 3 },
-      },
-    })
-    expect(schema.properties).toEqual({
-      age: { type: 'integer', description: 'Years.\n\n{minimum: 0, examples: [3]}' },
-      when: { type: 'string', format: 'date' },
-      code: { type: 'string', description: '{pattern: "^(?!x)", format: "iban"}' },
-      some: { type: 'array', items: { type: 'string' }, description: '{minItems: 3}' },
-    })
-    expect(reasonsOf({ losses })).toBe(
-      'approximated: the provider does not know minimum (properties.age), pattern (properties.code), ' +
-        'format (properties.code), minItems (properties.some)',
-    )
-  })
-
-  test('has patterns, and alternatives with what constrains each', () => {
-    const inner = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false }
-    const [text, coded] = [{ type: 'string' }, { type: 'string', pattern: '^x' }]
-    const either = (...anyOf: object[]) => ({ anyOf })
-    const { schema, losses } = anthropicResponse({
-      type: 'object',
-      properties: {
-        mixed: { ...inner, type: ['object', 'string'], pattern: '^x', title: 'T' },
-        one: { oneOf: [text, inner] },
-        both: { oneOf: [text, coded] },
-        any: { anyOf: [text, coded, false] },
-        choice: { type: 'object', enum: [{ a: 1 }, 'x'] },
-        empty: { type: 'object' },
-      },
-    })
-    const chosen = { type: 'object', properties: { a: { const: 1 } }, required: ['a'], additionalProperties: false }
-    expect(schema.properties).toEqual({
-      mixed: { ...either(inner, coded), title: 'T' },
-      one: either(text, inner),
-      both: either(text, coded),
-      any: either(text, coded),
-      choice: either(chosen),
-      empty: { type: 'object', properties: {}, additionalProperties: false },
-    })
-    expect(reasonsOf({ losses })).toBe(
-      'approximated: the provider does not know oneOf, which becomes anyOf (properties.both), ' +
-        'additionalProperties (properties.empty)',
-    )
-  })
-
-  test('has closed objects, and reports the open ones of the client', () => {
-    expect(anthropicResponse({ type: 'object', properties: { a: { type: 'string' } } })).toEqual({
-      schema: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
-      losses: [],
-    })
-    expect(
-      reasonsOf(
-        anthropicResponse({
-          type: 'object',
-          properties: { map: { type: 'object', additionalProperties: { type: 'string' } }, any: {} },
-        }),
-      ),
-    ).toContain(
-      'additionalProperties (properties.map), ' +
-        'values of any kind: they are text, numbers, true, false or null (properties.any)',
-    )
-  })
-
-  test('is written for each tool that can be strict', () => {
-    const closed = {
-      type: 'object',
-      properties: { a: { type: 'string', minLength: 1 } },
-      required: ['a'],
-      additionalProperties: false,
-    }
-    const open = { type: 'object', properties: { a: { type: 'object', additionalProperties: true } } }
-    const loop = { type: 'object', properties: { a: { $ref: '#' } } }
-    const named = (name: string, parameters: unknown) => ({
-      type: 'function' as const,
-      name,
-      parameters,
-      strict: true,
-      path: name,
-    })
-    const one = newTranslation()
-    const tools = [
-      named('closed', closed),
-      named('open', open),
-      named('loop', loop),
-      { ...named('loose', closed), strict: false },
-    ]
-    expect(
-      [...strictSchemas(tools, one)].map(([one, schema]) => [one.type === 'native' ? '' : one.name, schema]),
-    ).toEqual([['closed', { ...closed, properties: { a: { type: 'string', description: '{minLength: 1}' } } }]])
-    expect(one.report.losses.map(({ path, code }) => `${path} ${code}`)).toEqual([
-      'closed schema_adjusted',
-      'open strict_not_enforced',
-      'loop strict_not_enforced',
-    ])
-  })
-
-  test('is written for a limited number of tools, optional properties and unions', () => {
-    const one = newTranslation()
-    const many = (count: number, parameters: unknown) =>
-      Array.from({ length: count }, (_, n) => ({
-        type: 'function' as const,
-        name: `f${n}`,
-        parameters,
-        strict: true,
-        path: `f${n}`,
-      }))
-    const optional = (count: number) => ({
-      type: 'object',
-      properties: Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, { type: 'string' }])),
-      additionalProperties: false,
-    })
-    const unions = {
-      type: 'object',
-      properties: { a: { type: ['string', 'null'] }, b: { anyOf: [{ type: 'string' }, { type: 'number' }] } },
-      required: ['a', 'b'],
-      additionalProperties: false,
-    }
-    expect(strictSchemas(many(21, { type: 'object', properties: {}, additionalProperties: false }), one).size).toBe(20)
-    expect(strictSchemas(many(3, optional(10)), one).size).toBe(2)
-    expect(strictSchemas(many(1, optional(24)), one).size).toBe(0)
-    expect(strictSchemas(many(9, unions), one).size).toBe(8)
-    expect(
-      one.report.losses.map(
-        ({ path, reason }) => `${path}: ${reason.replace('the provider takes no strict tools with more than ', '')}`,
-      ),
-    ).toEqual([
-      'f20: 20 of them',
-      'f2: 23 optional properties in all of them',
-      'f0: 23 optional properties in all of them',
-      'f8: 16 unions in all of them',
-    ])
   })
 })
 
