@@ -1,4 +1,4 @@
-import { EFFORTS, type Effort } from '../generation/request.ts'
+import { EFFORTS, type Effort, type Reasoning } from '../generation/request.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
@@ -40,6 +40,15 @@ export const loseEffort = (translation: Translation): void =>
     translation.setting('reasoning.effort'),
     'the provider takes a budget instead of an effort',
   )
+
+/** Reports the budget or the effort beside what switches reasoning off: the effort none, or a budget of 0. */
+export function loseBesideOff({ effort, budgetTokens = 0 }: Reasoning, translation: Translation): void {
+  const reason = 'the request switches reasoning off'
+  if (effort !== undefined && effort !== 'none')
+    translation.lose('unsupported_combination', translation.setting('reasoning.effort'), reason)
+  if (budgetTokens !== 0)
+    translation.lose('unsupported_combination', translation.setting('reasoning.budgetTokens'), reason)
+}
 
 /**
  * Refuses a request for nothing but audio, of which the response would have none: text in its place would mislead.

@@ -50,9 +50,41 @@ describe('what is reported of an effort with a budget', () => {
     expect([ofEffort.body.reasoning_effort, ofEffort.lost]).toEqual(['high', BUDGET_LOST])
   })
 
+  const withReasoning = (reasoning: Json): Json => ({
+    model: 'a/b',
+    max_tokens: 9000,
+    reasoning,
+    messages: BOTH.messages,
+  })
+
+  test.each<[ConversationName, Capabilities, adjusted: string[]]>([
+    ['messages', {}, []],
+    ['messages', { reasoning: 'adaptive' }, []],
+    ['messages', { reasoning: 'adaptive', efforts: ['low', 'high'] }, ['effort_adjusted reasoning.max_tokens']],
+    ['generateContent', {}, []],
+    ['generateContent', { reasoning: 'level' }, ['effort_adjusted reasoning.max_tokens']],
+  ])('the loss is the effort beside a budget of 0 for %s with %j', (provider, capabilities, adjusted) => {
+    const { lost } = sentTo(
+      provider,
+      'chat.completions',
+      withReasoning({ effort: 'high', max_tokens: 0 }),
+      capabilities,
+    )
+    expect(lost.toSorted()).toEqual([...adjusted, 'unsupported_combination reasoning.effort'])
+    const { lost: none } = sentTo(provider, 'chat.completions', withReasoning({ max_tokens: 0 }), capabilities)
+    expect(none).toEqual(adjusted)
+  })
+
+  test('the loss is the budget beside the effort none for messages', () => {
+    const both = withReasoning({ effort: 'none', max_tokens: 3000 })
+    const { body, lost } = sentTo('messages', 'chat.completions', both, {})
+    expect(body.thinking).toEqual({ type: 'disabled' })
+    expect(lost).toEqual(['unsupported_combination reasoning.max_tokens'])
+    expect(sentTo('messages', 'chat.completions', withReasoning({ effort: 'none' }), {}).lost).toEqual([])
+  })
+
   test('the loss is the effort for a budget model of messages', () => {
-    const { messages } = BOTH
-    const body = { model: 'a/b', max_tokens: 9000, reasoning: { effort: 'high', max_tokens: 3000 }, messages }
+    const body = withReasoning({ effort: 'high', max_tokens: 3000 })
     const { body: sent, lost } = sentTo('messages', 'chat.completions', body, { reasoning: 'budget' })
     expect(sent.thinking).toEqual({ type: 'enabled', budget_tokens: 3000 })
     expect(lost).toEqual(['unsupported_combination reasoning.effort'])

@@ -1,5 +1,5 @@
 import type { Effort, Reasoning } from '../../generation/request.ts'
-import { loseEffort, nearestEffort } from '../capabilities.ts'
+import { loseBesideOff, loseEffort, nearestEffort } from '../capabilities.ts'
 import type { Capabilities } from '../protocol.ts'
 import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
 import type { Translation } from '../translation.ts'
@@ -41,6 +41,7 @@ function writeLevel(
   if (meant === undefined) return undefined
   const setting = isBudget ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const sent = nearestEffort(meant, { efforts }, setting, translation)
+  if (budgetTokens === 0) loseBesideOff({ effort }, translation)
   if (budgetTokens !== undefined && budgetTokens > 0) {
     const path = translation.setting('reasoning.budgetTokens')
     const reason = 'the provider takes an effort instead of a budget'

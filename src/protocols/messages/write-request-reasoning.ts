@@ -1,5 +1,5 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import { loseEffort, limitOutputTokens, nearestEffort } from '../capabilities.ts'
+import { loseBesideOff, loseEffort, limitOutputTokens, nearestEffort } from '../capabilities.ts'
 import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
 import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
@@ -42,7 +42,10 @@ export function writeReasoning(
     return { maxTokens }
   }
   const disabled = reasoning.effort === 'none' || reasoning.budgetTokens === 0
-  if (disabled && efforts?.includes('none') !== false) return { maxTokens, thinking: { type: 'disabled' } }
+  if (disabled && efforts?.includes('none') !== false) {
+    loseBesideOff(reasoning, translation)
+    return { maxTokens, thinking: { type: 'disabled' } }
+  }
   if (method !== 'budget') return { maxTokens, ...writeAdaptive(reasoning, target.capabilities, translation) }
   if (allowsThinking) return writeBudget(reasoning, maxTokens, translation)
   translation.lose(
@@ -81,6 +84,7 @@ function writeAdaptive(
   const requested = isBudget ? effortOfBudget(budgetTokens) : effort
   const setting = isBudget ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const sent = requested === undefined ? undefined : nearestEffort(requested, { efforts }, setting, translation)
+  if (budgetTokens === 0) loseBesideOff({ effort }, translation)
   if (budgetTokens !== undefined && budgetTokens > 0) {
     const path = translation.setting('reasoning.budgetTokens')
     const reason = 'the provider takes an effort instead of a budget'
