@@ -8,8 +8,6 @@ import { bodyOf, hello, rawRequestOf, read } from './building.ts'
 /** Requests of clients of generateContent that are refused. */
 
 const config = (generationConfig: unknown) => hello({ generationConfig })
-let deep: Record<string, unknown> = { type: 'STRING' }
-for (let i = 0; i < 40; i++) deep = { type: 'ARRAY', items: deep }
 
 const REFUSED: [string, unknown][] = [
   ['contents', {}],
@@ -137,10 +135,17 @@ describe('a request with a wrong field', () => {
     )
   })
 
-  test('a schema of more than 32 levels is refused', () => {
-    expect(() => read(config({ responseMimeType: 'application/json', responseSchema: deep }))).toThrow(
-      /nested deeper than 32/,
-    )
+  test.each<[string, (inner: object) => object]>([
+    ['items', (items) => ({ type: 'ARRAY', items })],
+    ['anyOf', (inner) => ({ anyOf: [inner] })],
+    ['properties', (a) => ({ type: 'OBJECT', properties: { a } })],
+    ['additionalProperties', (additionalProperties) => ({ type: 'OBJECT', additionalProperties })],
+  ])('a schema of more than 32 levels of %s is refused', (_, around) => {
+    let schema: object = { type: 'STRING' }
+    for (let levels = 1; levels < 32; levels++) schema = around(schema)
+    const readWith = (responseSchema: object) => read(config({ responseMimeType: 'application/json', responseSchema }))
+    expect(() => readWith(schema)).not.toThrow()
+    expect(() => readWith(around(schema))).toThrow(/nested deeper than 32/)
   })
 
   test('reasoning is refused where no model of the endpoints reasons', () => {

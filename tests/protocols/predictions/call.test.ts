@@ -181,6 +181,8 @@ describe('reading a prediction', () => {
     expect(readPrediction(invalid)).toEqual({ id: 'p', status: 'succeeded', output: null, error: null, logs: '' })
     for (const predict_time of [Infinity, NaN, 1e308, '3', null])
       expect(readPrediction({ ...invalid, metrics: { predict_time } }).predictSeconds).toBeUndefined()
+    for (const predict_time of [0, 0.5, 31_536_000])
+      expect(readPrediction({ ...invalid, metrics: { predict_time } }).predictSeconds).toBe(predict_time)
     expect(
       readPrediction({
         ...invalid,
