@@ -34,6 +34,7 @@ const REFUSED: [string, unknown][] = [
   ['contents[0].parts[0].videoMetadata.startOffset', bodyOf({ text: 'a', videoMetadata: { startOffset: 'soon' } })],
   ['contents[0].parts[0].mediaResolution', bodyOf({ text: 'a', mediaResolution: 'HUGE' })],
   ['contents[0].parts[0].videoMetadata.endOffset', bodyOf({ text: 'a', videoMetadata: { endOffset: -1 } })],
+  ['systemInstruction.role', hello({ systemInstruction: { role: 1, parts: [{ text: 'a' }] } })],
   ['systemInstruction.parts', hello({ systemInstruction: { parts: [{ functionCall: { name: 'f' } }] } })],
   ['systemInstruction.parts', hello({ systemInstruction: { parts: [{ functionResponse: { name: 'f' } }] } })],
   ['cachedContent', hello({ cachedContent: 1 })],

@@ -120,6 +120,12 @@ describe('usage', () => {
 })
 
 describe('a whole response', () => {
+  test('has the message of an unusual end', () => {
+    const detailsAt = (finishReason: string): unknown =>
+      fold(readResponse(chunkOf([], { finishReason, finishMessage: 'No.' }))).finish.details
+    expect([detailsAt('SAFETY'), detailsAt('STOP')]).toEqual(['No.', undefined])
+  })
+
   test('may be an array of the chunks of a stream', () => {
     expect(fold(readResponse([chunkOf([{ text: 'a' }]), chunkOf([{ text: 'b' }], STOP)])).parts).toEqual([
       { type: 'text', text: 'ab' },

@@ -121,6 +121,7 @@ describe('tools', () => {
 
   test('and web search are not sent together', () => {
     expect(write({ webSearch: {} }).body.tools).toEqual([{ googleSearch: {} }])
+    expect(write({ webSearch: {}, toolChoice: { type: 'none' } }).body.tools).toBeUndefined()
     const webSearch = { path: 'web_search_options', maxUses: 2 }
     expect(write({ webSearch }).lost).toEqual([{ code: 'unsupported_field', path: 'web_search_options' }])
     expect(write({ webSearch, tools: [{ type: 'function', name: 'a' }] })).toMatchObject({

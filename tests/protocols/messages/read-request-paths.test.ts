@@ -52,4 +52,24 @@ describe('a request', () => {
     const [result] = turns[3]!.parts
     expect(result?.type === 'tool-result' && pathsOf(result.content)).toEqual(['messages[2].content[1].content[0]'])
   })
+
+  test.each([
+    ['auto', { type: 'auto' }],
+    ['any', { type: 'required' }],
+    ['none', { type: 'none' }],
+  ])('has the tool choice %s', (type, toolChoice) => {
+    const tools = [{ name: 'f', input_schema: {} }]
+    expect(read({ tools, tool_choice: { type } }).toolChoice).toEqual(toolChoice as never)
+  })
+
+  test.each(['low', 'medium', 'high', 'xhigh', 'max'] as const)('has the effort %s', (effort) => {
+    expect(read({ output_config: { effort } }).reasoning).toMatchObject({ effort })
+  })
+
+  test('has a document of content that is one text', () => {
+    const document = { type: 'document', source: { type: 'content', content: 'All of it.' } }
+    expect(read({ messages: [{ role: 'user', content: [document] }] }).turns[0]!.parts).toMatchObject([
+      { type: 'file', source: { type: 'text', text: 'All of it.', mediaType: 'text/plain' } },
+    ])
+  })
 })

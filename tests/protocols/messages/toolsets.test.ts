@@ -39,6 +39,14 @@ test('options of a toolset that only Anthropic has are reported with their paths
   ])
 })
 
+test('the tools that the configuration of a server allows are those of its toolset', () => {
+  const sent = (tool_configuration: Json): unknown =>
+    send('messages', 'responses', requestWith({}, [{ ...SERVERS[0], tool_configuration }])).body.tools[0].allowed_tools
+  expect(sent({ allowed_tools: ['ask', 7] })).toEqual(['ask'])
+  expect(sent({ enabled: false, allowed_tools: ['ask'] })).toEqual([])
+  expect(sent({ enabled: true })).toBeUndefined()
+})
+
 test('servers of an unknown kind are refused', () => {
   for (const server of [{ name: 'docs' }, { url: 'https://mcp.example/sse' }])
     expect(sendOrRefuse('messages', 'responses', { ...HELLO.messages, mcp_servers: [server] })).toMatchObject({

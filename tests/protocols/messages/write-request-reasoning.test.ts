@@ -106,6 +106,20 @@ describe('reasoning and the output limit', () => {
       ['effort_adjusted reasoning.max_tokens'],
     ],
     [
+      'a temperature is sent alone where the model takes either it or top_p',
+      { sampling: { temperature: 0.5, topP: 0.9 } },
+      { sampling: 'either' },
+      { temperature: 0.5, top_p: undefined },
+      ['unsupported_combination top_p'],
+    ],
+    [
+      'top_p is sent where it is alone, also where the model takes either',
+      { sampling: { topP: 0.9 } },
+      { sampling: 'either' },
+      { temperature: undefined, top_p: 0.9 },
+      [],
+    ],
+    [
       'a budget that the model chooses is adaptive reasoning without an effort',
       { reasoning: { budgetTokens: -1 } },
       { reasoning: 'adaptive' },

@@ -87,6 +87,13 @@ describe('a strict schema for Anthropic', () => {
     )
   })
 
+  test('has all of allOf, also behind true', () => {
+    const typed = { type: 'object', properties: { a: { type: 'string' } } }
+    const { schema, losses } = anthropicResponse({ allOf: [true, typed, { required: ['a'] }] })
+    expect(schema).toEqual({ ...typed, required: ['a'], additionalProperties: false })
+    expect(losses).toEqual([])
+  })
+
   test('has closed objects, and reports the open ones of the client', () => {
     expect(anthropicResponse({ type: 'object', properties: { a: { type: 'string' } } })).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
