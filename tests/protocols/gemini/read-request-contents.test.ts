@@ -92,14 +92,14 @@ describe('calls and results', () => {
         user({ text: 'a' }),
         model(call('f'), call('g')),
         user(result('f', '1')),
-        user({ text: 'b' }, result('g', '2')),
+        user({ text: 'b' }, result('g', '2'), { text: 'c' }),
       ],
     })
     expect(turns.map((turn) => `${turn.role} ${turn.parts.length}`)).toEqual([
       'user 1',
       'assistant 2',
       'tool 2',
-      'user 1',
+      'user 2',
     ])
   })
 

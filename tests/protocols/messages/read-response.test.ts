@@ -209,6 +209,21 @@ describe('a response', () => {
       })
   })
 
+  test('waits after its stop reason for the usage of the prompt and of the output', () => {
+    const waits = (input_tokens: number, usage: Any): boolean => {
+      const reader = messages.call.reader({})
+      const message = { ...begin.message, usage: { input_tokens } }
+      for (const data of [
+        { type: 'message_start', message },
+        { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage },
+      ])
+        reader.read({ data: JSON.stringify(data) })
+      return reader.finishing === true
+    }
+    expect([waits(7, { output_tokens: 5 }), waits(7, {}), waits(0, { output_tokens: 5 })]).toEqual([false, true, true])
+    expect(waits(0, { input_tokens: 7, output_tokens: 5 })).toBe(false)
+  })
+
   test('keeps the details of its end', () => {
     const details = { type: 'refusal', category: 'cyber' }
     const endOf = (delta: Any): unknown => events([begin, { type: 'message_delta', delta }, end[1]!]).at(-1)

@@ -105,6 +105,7 @@ describe('reasoning and the output limit', () => {
       { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } },
       ['effort_adjusted reasoning.max_tokens'],
     ],
+    ['a service tier that both protocols have is sent', { serviceTier: 'auto' }, {}, { service_tier: 'auto' }, []],
     [
       'a temperature is sent alone where the model takes either it or top_p',
       { sampling: { temperature: 0.5, topP: 0.9 } },
