@@ -189,6 +189,21 @@ describe('response passthrough', () => {
     expect(passing.frame({ data: '[DONE]' })).toBeUndefined()
   })
 
+  test('has the identity, and the counted usage where the provider reported none', () => {
+    const text = '{"id":"m","model":"up","usage":{"input_tokens":1},"big":12345678901234567890}'
+    const passing = passthrough(context())
+    expect(passing.answer(text)).toBe(text.replace('"m"', '"msg_1"').replace('"up"', '"p/m"'))
+    const counted = JSON.parse(passing.answer(text, { ...noUsage(), inputTokens: 3, outputTokens: 2 })) as Any
+    expect(counted).toMatchObject({ id: 'msg_1', model: 'p/m', usage: { input_tokens: 3, output_tokens: 2 } })
+    const delta = { event: 'message_delta', data: '{"type":"message_delta","delta":{"stop_reason":"end_turn"}}' }
+    expect(JSON.parse(passing.counted!(delta, { ...noUsage(), outputTokens: 2 }).data)).toMatchObject({
+      delta: { stop_reason: 'end_turn' },
+      usage: { output_tokens: 2 },
+    })
+    const other = { event: 'message_stop', data: '{"type":"message_stop"}' }
+    expect(passing.counted!(other, noUsage())).toBe(other)
+  })
+
   test('ends early at its limit, with the blocks closed that are open', () => {
     const block = (type: string, index: number): Frame => ({ event: type, data: JSON.stringify({ type, index }) })
     const begin = { event: 'message_start', data: '{"type":"message_start","message":{"id":"m","model":"up"}}' }

@@ -62,6 +62,18 @@ describe('a request', () => {
     expect(read({ tools, tool_choice: { type } }).toolChoice).toEqual(toolChoice as never)
   })
 
+  test('has the choice of a tool that only Anthropic has as a member of its own', () => {
+    const tools = [{ type: 'bash_20250124', name: 'bash' }]
+    const { toolChoice, extras, parallelTools } = read({
+      tools,
+      tool_choice: { type: 'tool', name: 'bash', disable_parallel_tool_use: true },
+    })
+    expect([toolChoice, Object.keys(extras), parallelTools]).toEqual([undefined, ['tool_choice'], false])
+    const search = { type: 'web_search_20250305', name: 'web_search' }
+    const forced = read({ tools: [search], tool_choice: { type: 'tool', name: 'web_search' } })
+    expect([forced.toolChoice, Object.keys(forced.extras)]).toEqual([{ type: 'required' }, []])
+  })
+
   test.each(['low', 'medium', 'high', 'xhigh', 'max'] as const)('has the effort %s', (effort) => {
     expect(read({ output_config: { effort } }).reasoning).toMatchObject({ effort })
   })
