@@ -155,6 +155,10 @@ describe('a request with a wrong field', () => {
       'generationConfig.thinkingConfig: this model does not reason; remove the field or use another model',
     )
     expect(() => checkReasoning(request, [{ reasoning: 'none' }, {}])).not.toThrow()
+    for (const thinkingConfig of [{ thinkingBudget: 0 }, { includeThoughts: false }])
+      expect(() => checkReasoning(read(config({ thinkingConfig })), [{ reasoning: 'none' }])).not.toThrow()
+    const budget = read(config({ thinkingConfig: { thinkingBudget: 5 } }))
+    expect(() => checkReasoning(budget, [{ reasoning: 'none' }])).toThrow('does not reason')
   })
 })
 

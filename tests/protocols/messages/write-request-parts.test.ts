@@ -7,6 +7,13 @@ import { type Any, assistant, call, result, text, tool, user, write } from './ki
 describe('parts', () => {
   const parts = (...list: Part[]): Any[] => write({ turns: [{ role: 'user', parts: list }] }).body.messages[0].content
 
+  test('a result has the last cache breakpoint of its content', () => {
+    const texts = (['5m', '1h'] as const).map((ttl): Part => ({ type: 'text', text: ttl, cache: { ttl } }))
+    const answered = { ...result('a'), content: texts } as Part
+    const { messages } = write({ turns: [user('q'), assistant(call('a')), tool(answered)] }).body
+    expect(messages[2].content[0].cache_control).toEqual({ type: 'ephemeral', ttl: '1h' })
+  })
+
   test('media become images and documents', () => {
     expect(
       parts(
