@@ -144,7 +144,7 @@ export class Ledger implements Expiring {
     if (this.#pending.size > 0)
       throw new GatewayError(
         'store_unavailable',
-        'Sluice cannot record charges at the moment: its disk is full or does not respond. Retry in a few seconds.',
+        'Sluice cannot record charges at the moment: its disk is full, or its store does not respond. Retry in a few seconds.',
         { retryAfterSeconds: 5, shouldRetry: true },
       )
     const plan = this.plans.of(this.funds.quota(request.accountId, request.createdAt).subscription.tier)
@@ -338,7 +338,9 @@ export class Ledger implements Expiring {
     // A write that the store did not take has asked for the sweep.
     this.#wheel.clear(this.#sweep)
     if (this.#pending.size > 0)
-      throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)
+      throw new Error(
+        `could not record ${this.#pending.size} ledger writes: the disk is full, or the store does not respond`,
+      )
   }
 }
 

@@ -11,8 +11,8 @@ export const ORIGINS_KEPT = 10_000
 /** Wrong passwords, and the origins of right ones: a name at an address. They hold over all processes. */
 export interface PasswordAttemptStore {
   /**
-   * Counts an attempt, unless its name or its address has as many as the limit: then nothing is written, and `waitMs` is
-   * the time after which it is counted. Processes that share a store go by its clock instead of `now`.
+   * Counts an attempt, unless its name or its address has as many as the limit: then nothing is written, and `waitMs`
+   * is the time after which it is counted. Processes that share a store go by its clock instead of `now`.
    */
   begin(one: PasswordAttempt, limit: AttemptLimit, now: number): Promise<{ position: number } | { waitMs: number }>
   /** Removes an attempt. `origin`: a hash of 32 bytes, known from now on. */

@@ -231,7 +231,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       for (const text of [await kept.text(), await unkept.text()]) expect(text).toMatch(ENDED.messages.failed)
       expect(await gateway.exited).toBe(1)
       expect(gateway.output().stderr).toEndWith(
-        'error could not record 2 ledger writes: the disk is full or does not respond\n',
+        'error could not record 2 ledger writes: the disk is full, or the store does not respond\n',
       )
       await gateway.stop()
       // Where its log fitted into the database, it was removed: only what a start needs is left again.

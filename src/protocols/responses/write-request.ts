@@ -231,7 +231,7 @@ function writeEffort({ effort, budgetTokens, adaptive }: Reasoning, translation:
   const { capabilities } = translation.target
   const budgetPath = translation.setting('reasoning.budgetTokens')
   if (effort !== undefined) {
-    if (budgetTokens !== undefined && budgetTokens > 0)
+    if (budgetTokens !== undefined && budgetTokens >= 0)
       translation.lose('unsupported_combination', budgetPath, 'the provider takes an effort instead of a budget')
     return present('effort', nearestEffort(effort, capabilities, 'reasoning.effort', translation))
   }

@@ -176,6 +176,9 @@ describe('the body of a request', () => {
     expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 2_048 } })).toEqual([
       'unsupported_combination thinking.budget_tokens',
     ])
+    expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 0 } })).toEqual([
+      'unsupported_combination thinking.budget_tokens',
+    ])
     expect(lossesOf({ reasoning: { budgetTokens: 0 } })).toEqual([])
     expect(lossesOf({ reasoning: { adaptive: true } })).toEqual(['reasoning_adjusted thinking'])
     expect(lossesOf({ reasoning: { effort: 'low' } }, { reasoning: 'none' })).toEqual([
