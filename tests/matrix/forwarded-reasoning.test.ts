@@ -166,6 +166,114 @@ describe('the Responses API', () => {
       'function_call_output',
     ])
   })
+
+  test('gives the reason for the loss of an item without its content', () => {
+    const report = new LossReport()
+    const context = contextOf('responses', {
+      model: 'a/b',
+      input: [{ type: 'reasoning', summary: [] }, item(ofOther('a'))],
+    })
+    protocols.responses.call.forward(context, TARGET, report)
+    expect(report.losses.map(({ code, reason }) => `${code}: ${reason}`)).toEqual([
+      expect.stringContaining('reasoning_dropped: the provider stores nothing, and there is no encrypted_content'),
+      expect.not.stringContaining('encrypted_content'),
+    ])
+  })
+
+  test.each([
+    ['null members', { encrypted_content: null, content: null }, []],
+    ['an envelope around no signature', { encrypted_content: ofOther('') }, []],
+    ['an own envelope around no signature', { encrypted_content: own('') }, []],
+    ['a signature of its redacted text', { encrypted_content: ofOther('part\0redacted\0s') }, []],
+    ['raw text', { content: [{ type: 'reasoning_text', text: 't' }] }, ['reasoning']],
+    ['a content that the provider refuses', { content: 'x' }, ['reasoning']],
+    ['a signature that the provider refuses', { encrypted_content: 5 }, ['reasoning']],
+  ])('gets reasoning with %s only where its provider can judge it', (_, members, kept) => {
+    const { body, lost } = sent('responses', { model: 'a/b', input: [{ type: 'reasoning', summary: [], ...members }] })
+    expect(body.input.map(({ type }: Json) => type)).toEqual(kept)
+    expect(lost).toEqual(kept.length === 0 ? ['reasoning_dropped input[0]'] : [])
+  })
+
+  describe('with restored reasoning', () => {
+    const call = (call_id: string, type = 'function_call'): Json => ({ type, call_id, name: 'f', arguments: '{}' })
+    const output = (call_id: string): Json => ({ type: 'function_call_output', call_id, output: 'r' })
+    const text = (role: string, content: string): Json => ({ role, content })
+    const reasoning = (signature: string | undefined, more: Json = {}) =>
+      ({ type: 'reasoning', text: '', ...(signature === undefined ? {} : { signature }), ...more }) as const
+    const state = (...parts: ReplayState['parts']): ReplayState => ({
+      issuer: TARGET,
+      call: { id: 'c1', digest: '' },
+      parts,
+    })
+    const marks = ({ input }: Json): string[] =>
+      input.map((one: Json) => one.encrypted_content ?? one.call_id ?? one.content)
+
+    test.each(['function_call', 'custom_tool_call'])('has it before the element that it led to (%s)', (type) => {
+      const input = [
+        ...[text('assistant', 'first'), text('user', 'q')],
+        ...[text('assistant', 'x'), call('c1', type), call('c2', type), output('c1'), output('c2')],
+        ...[text('user', 'more'), text('assistant', 'last')],
+      ]
+      const { body, lost } = sent('responses', { model: 'a/b', input }, [
+        state(
+          reasoning('r1', { text: 'why', form: 'summary' }),
+          { type: 'text' },
+          reasoning('r2', { text: 'raw', form: 'raw' }),
+          { type: 'tool-call', id: 'c1' },
+          reasoning(undefined, { text: 'unsigned' }),
+          reasoning('r3'),
+          { type: 'tool-call', id: 'c2' },
+          reasoning('unfollowed'),
+        ),
+      ])
+      expect([marks(body), lost]).toEqual([
+        ['first', 'q', 'r1', 'x', 'r2', 'c1', 'r3', 'c2', 'c1', 'c2', 'more', 'last'],
+        [],
+      ])
+      const [first, second] = body.input.filter((one: Json) => one.type === 'reasoning')
+      expect(first).toEqual({
+        type: 'reasoning',
+        summary: [{ type: 'summary_text', text: 'why' }],
+        encrypted_content: 'r1',
+      })
+      expect(second).toMatchObject({ summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })
+    })
+
+    test('has it before a call that nothing precedes', () => {
+      const { body } = sent('responses', { model: 'a/b', input: [call('c1'), output('c1')] }, [
+        state(reasoning('r'), { type: 'tool-call', id: 'c1' }),
+      ])
+      expect(marks(body)).toEqual(['r', 'c1', 'c1'])
+    })
+
+    test('has it in the order of the response where an item in its midst is not sent', () => {
+      const input = [text('assistant', 'x'), item(ofOther('a')), call('c1'), call('c2'), output('c1'), output('c2')]
+      const { body, lost } = sent('responses', { model: 'a/b', input }, [
+        state(reasoning('r1'), { type: 'text' }, reasoning('r2'), { type: 'tool-call', id: 'c1' }, reasoning('r3'), {
+          type: 'tool-call',
+          id: 'c2',
+        }),
+      ])
+      expect(marks(body)).toEqual(['r1', 'x', 'r2', 'c1', 'r3', 'c2', 'c1', 'c2'])
+      expect(lost).toEqual(['reasoning_dropped input[1]'])
+    })
+
+    test.each<[string, ReplayState, Json[]]>([
+      [
+        'belongs to another model',
+        { ...state(reasoning('r'), { type: 'tool-call', id: 'c1' }), issuer: { provider: 'q', model: 'n' } },
+        [call('c1')],
+      ],
+      ['belongs to a call that was not sent', state(reasoning('r'), { type: 'tool-call', id: 'c1' }), [call('c2')]],
+      [
+        'belongs to a call of which only the output was sent',
+        state(reasoning('r'), { type: 'tool-call', id: 'c1' }),
+        [output('c1')],
+      ],
+    ])('lacks that which %s', (_, replayState, input) => {
+      expect(sent('responses', { model: 'a/b', input }, [replayState]).body.input).toEqual(input)
+    })
+  })
 })
 
 describe('the Messages API', () => {

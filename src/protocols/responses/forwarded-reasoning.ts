@@ -21,9 +21,9 @@ export function missingItems(input: readonly unknown[], replayStates: readonly R
     const call = input.findIndex((item) => isObject(item) && item.call_id === replayState.call.id && isGenerated(item))
     if (call < 0) return []
     let start = call
-    while (start > 0 && isGenerated(input[start - 1])) start--
+    while (isGenerated(input[start - 1])) start--
     let end = call + 1
-    while (end < input.length && isGenerated(input[end])) end++
+    while (isGenerated(input[end])) end++
     const elements = input.slice(start, end).map((item) => elementOf(item as Json))
     return replayPositions(replayState, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
       signature !== undefined && before < elements.length

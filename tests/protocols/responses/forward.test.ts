@@ -22,6 +22,16 @@ describe('a forwarded body', () => {
     )
   })
 
+  test('keeps the bytes of a conversation whose reasoning is the own of the provider', () => {
+    const input =
+      '[{"type":"reasoning", "summary":[],"n":1.0,"encrypted_content":"gAAA"},{"role":"user","content":"hi"}]'
+    const text = `{"model":"a/b","store":false,"input": ${input}}`
+    const rawRequest = { text, body: JSON.parse(text), headers: new Headers() }
+    expect(responses.call.forward({ ...contextOf(), rawRequest }, target, new LossReport())).toBe(
+      `{"model":"upstream","store":false,"input": ${input}}`,
+    )
+  })
+
   test('lets the provider store a response in the background, which it requires', () => {
     expect(forward({ background: true }).store).toBeUndefined()
     expect(forward({}).store).toBe(false)
