@@ -80,11 +80,8 @@ function readOwnUsage(response: Json, searches: number): Partial<Usage> | undefi
   ]
   // OpenAI's sums include their details; a compatible server whose sums do not is known by its total, or by details
   // above the sum.
-  const inputExcludesDetails =
-    cached + written > 0 &&
-    (cached + written > input || (total !== input + output && total === input + cached + written + output))
-  const outputExcludesDetails =
-    reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
+  const inputExcludesDetails = cached + written > input || total === input + cached + written + output
+  const outputExcludesDetails = reasoning > output || total === input + output + reasoning
   const [uncached, visible] = [
     inputExcludesDetails ? input : input - cached - written,
     outputExcludesDetails ? output : output - reasoning,

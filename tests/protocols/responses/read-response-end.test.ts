@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../../src/generation/event.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import type { Any } from './fixtures.ts'
 import { added, call, completed, created, eventsOf, message } from './provider-events.ts'
 
@@ -25,6 +26,114 @@ describe('usage of a response', () => {
       usage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: 4 }, total_tokens: 19 }),
     ).toMatchObject({ outputTokens: 5, reasoningTokens: 4 })
   })
+  test.each<[string, Any, Any]>([
+    [
+      'details above a sum, which it cannot include',
+      { input_tokens: 5, input_tokens_details: { cached_tokens: 3, cache_write_tokens: 3 }, output_tokens: 1 },
+      { inputTokens: 5, cacheReadTokens: 3, cacheWrite5mTokens: 3, outputTokens: 1 },
+    ],
+    [
+      'details that are all of a sum',
+      {
+        ...{ input_tokens: 6, input_tokens_details: { cached_tokens: 4, cache_write_tokens: 2 } },
+        ...{ output_tokens: 3, output_tokens_details: { reasoning_tokens: 3 } },
+      },
+      { inputTokens: 0, cacheReadTokens: 4, cacheWrite5mTokens: 2, outputTokens: 0, reasoningTokens: 3 },
+    ],
+    [
+      'cached and written tokens beside the sum',
+      {
+        ...{ input_tokens: 10, input_tokens_details: { cached_tokens: 2, cache_write_tokens: 3 } },
+        ...{ output_tokens: 5, total_tokens: 20 },
+      },
+      { inputTokens: 10, cacheReadTokens: 2, cacheWrite5mTokens: 3, outputTokens: 5 },
+    ],
+    [
+      'a total that no details explain',
+      {
+        ...{ input_tokens: 10, input_tokens_details: { cached_tokens: 2 } },
+        ...{ output_tokens: 5, output_tokens_details: { reasoning_tokens: 4 }, total_tokens: 99 },
+      },
+      { inputTokens: 8, cacheReadTokens: 2, outputTokens: 1, reasoningTokens: 4 },
+    ],
+    [
+      'audio and images within what is neither cached nor reasoning',
+      {
+        ...{ input_tokens: 10, input_tokens_details: { cached_tokens: 2, audio_tokens: 1, image_tokens: 1 } },
+        ...{ output_tokens: 9, output_tokens_details: { reasoning_tokens: 2, audio_tokens: 1 } },
+      },
+      {
+        ...{ inputTokens: 6, cacheReadTokens: 2, inputAudioTokens: 1, inputImageTokens: 1 },
+        ...{ outputTokens: 6, reasoningTokens: 2, outputAudioTokens: 1 },
+      },
+    ],
+    [
+      'no more audio and images than there can be',
+      {
+        ...{ input_tokens: 10, input_tokens_details: { cached_tokens: 4, audio_tokens: 5, image_tokens: 9 } },
+        ...{ output_tokens: 5, output_tokens_details: { reasoning_tokens: 3, audio_tokens: 5 } },
+      },
+      {
+        ...{ inputTokens: 0, cacheReadTokens: 4, inputAudioTokens: 5, inputImageTokens: 1 },
+        ...{ outputTokens: 0, reasoningTokens: 3, outputAudioTokens: 2 },
+      },
+    ],
+  ])('has %s', (_, reported, expected) => {
+    expect(usage(reported)).toEqual({ ...noUsage(), ...expected })
+  })
+
+  test('is none without a count, and has no output where that is not counted', () => {
+    const reports = (reported: unknown) =>
+      eventsOf(completed({ usage: reported })).flatMap((event) => (event.type === 'usage' ? [event.usage] : []))
+    for (const none of [null, {}, { input_tokens: 'x' }, { input_tokens_details: { cached_tokens: 1 } }])
+      expect(reports(none)).toEqual([])
+    expect(reports({ input_tokens: 3 })[0]).not.toHaveProperty('outputTokens')
+    expect(reports({ output_tokens: 3 })).toMatchObject([{ inputTokens: 0, outputTokens: 3 }])
+  })
+
+  const tokens = { input_tokens: 1, output_tokens: 1 }
+  const search = { type: 'web_search_call', action: { type: 'search' } }
+  test.each<[string, Any, number]>([
+    ['as items', {}, 2],
+    ['by OpenAI', { tool_usage: { web_search: { num_requests: 5 } } }, 5],
+    ['by OpenAI as none', { tool_usage: { web_search: { num_requests: 0 } } }, 0],
+    ['by xAI', { usage: { server_side_tool_usage_details: { web_search_calls: 3, x_search_calls: 4 } } }, 7],
+    ['by xAI in its own network', { usage: { server_side_tool_usage_details: { x_search_calls: 4 } } }, 4],
+    ['by xAI in the web', { usage: { server_side_tool_usage_details: { web_search_calls: 3 } } }, 3],
+    ['by xAI without a number', { usage: { server_side_tool_usage_details: { web_search_calls: null } } }, 2],
+    ['in the details of the input', { usage: { input_tokens_details: { web_search: 6 } } }, 6],
+    ['as null', { usage: { input_tokens_details: { web_search: null } } }, 2],
+  ])('has the web searches that are counted %s', (_, { usage: more, ...response }, searches) => {
+    const event = completed({ ...response, usage: { ...tokens, ...more }, output: [search, search] })
+    expect(fold(eventsOf(event)).usage.webSearches).toBe(searches)
+  })
+
+  test('has the tokens and the model of the image tool, which are in no other count', () => {
+    const drawn = (image_gen: unknown, more: object = {}): Any | undefined =>
+      eventsOf(completed({ tool_usage: { image_gen }, ...more })).find(({ type }) => type === 'usage')
+    const counted = {
+      ...{ input_tokens: 9, input_tokens_details: { image_tokens: 4 } },
+      ...{ output_tokens: 8, output_tokens_details: { text_tokens: 3 } },
+    }
+    const buckets = {
+      ...{ imageToolInputTokens: 5, imageToolInputImageTokens: 4 },
+      ...{ imageToolOutputTokens: 3, imageToolOutputImageTokens: 5 },
+    }
+    const tools = [{ type: 'function' }, { type: 'image_generation', model: 'gpt-image-1' }]
+    expect(drawn(counted, { tools })).toMatchObject({ usage: buckets, imageModel: 'gpt-image-1' })
+    for (const model of ['', 5, undefined])
+      expect(drawn(counted, { tools: [{ type: 'image_generation', model }] })).not.toHaveProperty('imageModel')
+    expect(drawn(counted, { usage: tokens })!.usage).toMatchObject({ ...buckets, inputTokens: 1, outputTokens: 1 })
+    expect(drawn({ output_tokens: 2, output_tokens_details: { text_tokens: 7 } })!.usage).toEqual({
+      ...{ imageToolInputTokens: 0, imageToolInputImageTokens: 0 },
+      ...{ imageToolOutputTokens: 2, imageToolOutputImageTokens: 0 },
+    })
+    expect(drawn({ input_tokens: 2, input_tokens_details: { image_tokens: 7 } })!.usage).toMatchObject({
+      ...{ imageToolInputTokens: 0, imageToolInputImageTokens: 7 },
+    })
+    expect(drawn({ input_tokens: 0, output_tokens: 0 })).toBeUndefined()
+  })
+
   test('is read from incomplete and failed responses too', () => {
     const reported = { input_tokens: 2, output_tokens: 1, total_tokens: 3 }
     expect(
