@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { contextOf, parsed, type Any } from './fixtures.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
+import { contextOf, parsed, target, type Any } from './fixtures.ts'
 
 /** A provider's own frames with our id and model. */
 
@@ -45,10 +46,16 @@ test('the response has our id and model, and the stored state that the client re
   })
 })
 
-test('a delta passes as the same object, even before its item was added', () => {
+test('the response continues none that only the provider knows', () => {
+  const text = '{"id":"up","previous_response_id":"theirs"}'
+  expect(JSON.parse(responses.passthrough(contextOf()).answer(text))).toMatchObject({ previous_response_id: null })
+})
+
+test('a delta passes as the same object, even before its item was added, and frames need no name', () => {
   const passthrough = responses.passthrough(contextOf())
   passthrough.frame(created)
   for (const one of [delta('m1'), delta('m1')]) expect(passthrough.frame(one)).toBe(one)
+  expect(JSON.parse(passthrough.frame({ data: created.data })!.data).response.id).toBe('resp_1')
   const nameless = { data: delta('m1').data }
   expect(passthrough.frame(nameless)).toBe(nameless)
 })
@@ -68,6 +75,106 @@ test('an item keeps its first id', () => {
     'i1',
     'i1',
   ])
+})
+
+test('the final output keeps what has no other first id, and a response without one stays without it', () => {
+  const passthrough = responses.passthrough(contextOf())
+  passthrough.frame(delta('i1'))
+  const end = (response: object) =>
+    JSON.parse(passthrough.frame(frame('response.in_progress', { response: { id: 'x', ...response } }))!.data).response
+  for (const output of [[{ ...item, id: 'i1' }, { id: 'i2' }], [{ type: 'message' }, null], ['x'], []])
+    expect(end({ output }).output).toEqual(output)
+  expect(end({})).not.toHaveProperty('output')
+  expect(end({ output: null }).output).toBeNull()
+})
+
+test('items that interleave keep their first ids, and a frame without the index of an item stays as it is', () => {
+  const passthrough = responses.passthrough(contextOf())
+  const ids = [created, delta('a'), delta('b'), frame('response.output_item.added', { output_index: 1, item })]
+    .map((one) => passthrough.frame(one)!)
+    .map(({ data }) => JSON.parse(data).item_id)
+  expect(ids).toEqual([undefined, 'a', 'a', undefined])
+  const other = frame('response.output_text.delta', { item_id: 'm2', output_index: 1, content_index: 0, delta: 'x' })
+  expect(JSON.parse(passthrough.frame(other)!.data).item_id).toBe('m1')
+  for (const same of [
+    frame('response.output_item.added', { item: { ...item, id: 'm3' } }),
+    frame('response.output_item.added', { item: { ...item, id: 'm4' } }),
+    frame('response.output_item.added', { output_index: 1, item: { ...item, id: '' } }),
+    frame('response.output_item.done', { output_index: 1, item: { ...item, id: null } }),
+    frame('response.web_search_call.searching', { output_index: 1 }),
+    frame('response.output_text.delta', { output_index: 1, item_id: 5 }),
+    frame('rate_limits.updated', { response: { id: 'up' } }),
+  ])
+    expect(passthrough.frame(same)).toBe(same)
+  expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
+})
+
+test.each([
+  ['the response', frame('response.in_progress', { response: 'DEEP' })],
+  ['a finished item', frame('response.output_item.done', { output_index: 0, item: { id: 'i', content: 'DEEP' } })],
+])('a frame is refused in which %s is nested too deeply', (_, { event, data }) => {
+  const deep = data.replace('"DEEP"', '[{"a":'.repeat(5000) + '1' + '}]'.repeat(5000))
+  expect(() => responses.passthrough(contextOf()).frame({ event, data: deep })).toThrow(GatewayError)
+})
+
+test('a response is followed as it came and as it is sent, in a stream and in one piece', () => {
+  const seen: Any[] = []
+  const passthrough = responses.passthrough(contextOf({}, { follow: (...both) => seen.push(both) }))
+  passthrough.frame(created)
+  passthrough.frame({ ...created, data: created.data.slice(0, 80) })
+  passthrough.frame(delta('m1'))
+  passthrough.answer('{"id":"up","status":"queued"}')
+  expect(seen).toMatchObject([
+    [
+      { id: 'up', model: 'um' },
+      { id: 'resp_1', model: 'a/b' },
+    ],
+    [
+      { id: 'up', status: 'queued' },
+      { id: 'resp_1', status: 'queued' },
+    ],
+  ])
+})
+
+describe('usage that the meter has counted', () => {
+  const usage = { ...noUsage(), inputTokens: 3, outputTokens: 2 }
+
+  test('is in the response of the last frame', () => {
+    const passthrough = responses.passthrough(contextOf())
+    const last = frame('response.completed', { response: { id: 'up', usage: null } })
+    expect(JSON.parse(passthrough.counted!(last, usage).data).response).toMatchObject({
+      id: 'up',
+      usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
+    })
+    expect(passthrough.counted!(delta('m1'), usage)).toEqual(delta('m1'))
+  })
+
+  test('is in a response in one piece, unless the provider still works on it', () => {
+    const kept: Any[] = []
+    const answer = (status?: string): Any =>
+      JSON.parse(
+        responses
+          .passthrough(contextOf({}, { keep: (response) => kept.push(response) }))
+          .answer(JSON.stringify({ id: 'up', status, usage: null }), usage),
+      )
+    for (const status of ['completed', 'incomplete', undefined])
+      expect(answer(status).usage).toMatchObject({ total_tokens: 5 })
+    expect(kept.map((response) => response.usage.total_tokens)).toEqual([5, 5, 5])
+    for (const status of ['queued', 'in_progress', 'failed']) expect(answer(status).usage).toBeNull()
+    expect(kept.length).toBe(3)
+  })
+})
+
+test('a compaction keeps its model, and is sent without settings of stored responses', () => {
+  const context = contextOf()
+  const compaction = { ...context, request: { ...context.request, compaction: true as const } }
+  const reasons = { ...target, capabilities: { reasoning: 'effort' as const } }
+  expect(JSON.parse(responses.call.forward(compaction, reasons, new LossReport()))).toEqual({
+    model: 'upstream',
+    input: 'hi',
+  })
+  const text = '{"id":"up","model":"um","store":false,"previous_response_id":"x"}'
+  expect(responses.passthrough(compaction).answer(text)).toBe(text.replace('up', 'resp_1'))
 })
 
 test('credentials in an error of the provider are removed', () => {
@@ -109,6 +216,17 @@ describe('the stored response', () => {
     ).toEqual([item])
   })
 
+  test('has its items in the order of the output, each as it was finished', () => {
+    const done = [1, 0].map((output_index) =>
+      frame('response.output_item.done', { output_index, item: { ...item, id: `m${output_index}` } }),
+    )
+    const broken = frame('response.output_item.done', { output_index: 2, item: 'x' })
+    expect(keep([created, ...done, broken, end('completed', [])])[0]!.output.map(({ id }: Any) => id)).toEqual([
+      'm0',
+      'm1',
+    ])
+  })
+
   test('is also that of a response in one piece', () => {
     const kept: Any[] = []
     const text =
@@ -145,6 +263,16 @@ describe('the end of a broken stream', () => {
       },
     ])
     expect(passthrough.fail(broke)).toEqual([])
+  })
+
+  test('names the parameter of the error, and is numbered from 0 where the provider numbers nothing', () => {
+    const passthrough = responses.passthrough(contextOf())
+    passthrough.frame(frame('response.created', { response: { id: 'up', status: 'in_progress' } }))
+    const error = new GatewayError('invalid_request', 'bad', { param: 'input[0]' })
+    expect(parsed(passthrough.fail(error))).toMatchObject([
+      { type: 'error', sequence_number: 0, param: 'input[0]' },
+      { type: 'response.failed', sequence_number: 1, response: { id: 'resp_1', output: [] } },
+    ])
   })
 
   test.each(['failed', 'cancelled'])('adds nothing to a response whose status is %s', (status) => {
@@ -229,4 +357,40 @@ test('an early end between two parts of an item keeps the first and ends no othe
   const frames = passthrough.endEarly!({ usage: noUsage(), report: {} }).map(({ data }) => JSON.parse(data) as Any)
   expect(frames.map(({ type }) => type)).toEqual(['response.output_item.done', 'response.incomplete'])
   expect(frames[0]!.item.content).toEqual([part])
+})
+
+test('an early end is the stored response with the usage so far, once', () => {
+  const kept: Any[] = []
+  const passthrough = responses.passthrough(contextOf({}, { keep: (response) => kept.push(response) }))
+  for (const one of [
+    created,
+    frame('response.output_item.done', { output_index: 0, item }),
+    frame('response.output_item.added', {
+      sequence_number: 4,
+      output_index: 1,
+      item: { id: 'f', type: 'function_call', name: 'f', status: 'in_progress', arguments: '' },
+    }),
+  ])
+    passthrough.frame(one)
+  passthrough.append!('{"a')
+  const frames = parsed(
+    passthrough.endEarly!({ usage: { ...noUsage(), outputTokens: 2 }, report: { sluice: { a: 1 } } as Any }),
+  )
+  const call = { id: 'f', type: 'function_call', name: 'f', status: 'incomplete', arguments: '{"a' }
+  expect(frames).toMatchObject([
+    { type: 'response.function_call_arguments.done', sequence_number: 5, item_id: 'f', output_index: 1, name: 'f' },
+    { type: 'response.output_item.done', sequence_number: 6, output_index: 1, item: call },
+    { type: 'response.incomplete', sequence_number: 7, response: { sluice: { a: 1 } } },
+  ])
+  const ended = {
+    id: 'resp_1',
+    status: 'incomplete',
+    incomplete_details: { reason: 'max_output_tokens' },
+    output: [item, call],
+    usage: { output_tokens: 2 },
+  }
+  expect([frames[2]!.response, ...kept]).toMatchObject([ended, ended])
+  expect(kept[0]).not.toHaveProperty('sluice')
+  expect([passthrough.endEarly!({ usage: noUsage(), report: {} }), passthrough.fail(broke)]).toEqual([[], []])
+  expect(kept.length).toBe(1)
 })
