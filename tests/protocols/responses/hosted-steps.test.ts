@@ -1,6 +1,12 @@
-import { expect, test } from 'bun:test'
-import type { HostedStep } from '../../../src/generation/request.ts'
-import { stepsOf } from '../../../src/protocols/responses/hosted-tools.ts'
+import { describe, expect, test } from 'bun:test'
+import type { HostedStep, HostedTool } from '../../../src/generation/request.ts'
+import {
+  hostedTool,
+  ownMembers,
+  stepsOf,
+  writeHostedTool,
+  writeSteps,
+} from '../../../src/protocols/responses/hosted-tools.ts'
 import { framesOf, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
 /** The streams of steps that providers of other protocols ran: code, and calls of remote servers of tools. */
@@ -116,4 +122,98 @@ test.each([
 ])('xAI has the code of a step in its arguments: %j', (args, code) => {
   const item = { id: 'a', name: 'code_execution', arguments: args, outputs: null, status: 'completed' }
   expect(stepsOf('code_interpreter_call', item)).toEqual([{ type: 'code', id: 'a', code }])
+})
+
+describe('the steps in an item', () => {
+  const code = { type: 'code', id: 'a', code: 'x' }
+  const call = { type: 'mcp-call', id: 'a', server: 's', name: 'f', arguments: '{}' }
+  const item = { id: 'a', server_label: 's', name: 'f', arguments: '{}' }
+  const outputs = [{ type: 'logs', logs: '1' }, { type: 'image', url: 'u' }, { type: 'odd' }]
+  test.each<[string, Any, Any[] | undefined]>([
+    ['code_interpreter_call', { outputs }, [code, { type: 'code-result', id: 'a', output: '1\nu\n', failed: false }]],
+    ['code_interpreter_call', {}, [code, { type: 'code-result', id: 'a', output: '', failed: false }]],
+    ['code_interpreter_call', { outputs: null }, [code]],
+    [
+      'code_interpreter_call',
+      { outputs: null, status: 'failed' },
+      [code, { type: 'code-result', id: 'a', output: '', failed: true }],
+    ],
+    ['mcp_call', { output: 'yes', error: null }, [call, { type: 'mcp-result', id: 'a', output: 'yes', failed: false }]],
+    ['mcp_call', { output: 'yes' }, [call, { type: 'mcp-result', id: 'a', output: 'yes', failed: false }]],
+    ['mcp_call', { output: 'yes', error: '' }, [call, { type: 'mcp-result', id: 'a', output: '', failed: true }]],
+    [
+      'mcp_call',
+      { output: null, error: { code: 5 } },
+      [call, { type: 'mcp-result', id: 'a', output: '{"code":5}', failed: true }],
+    ],
+    ['web_search_call', {}, undefined],
+  ])('%s with %j are what was run and its result', (kind, members, steps) => {
+    expect(stepsOf(kind, { ...item, code: 'x', ...members })).toEqual(steps as HostedStep[] | undefined)
+  })
+
+  test('have no content where only the other half is known', () => {
+    const result = (type: string, failed: boolean): HostedStep => ({ type, id: 'a', output: 'r', failed }) as HostedStep
+    const unknown = { server_label: '', name: '', arguments: '{}' }
+    expect(writeSteps(undefined, result('mcp-result', false))).toMatchObject({ ...unknown, output: 'r', error: null })
+    expect(writeSteps(undefined, result('mcp-result', true))).toMatchObject({ ...unknown, output: null, error: 'r' })
+    expect(writeSteps(mcpCall, undefined)).toMatchObject({ status: 'completed', name: 'f', output: null, error: null })
+    expect(writeSteps(undefined, result('code-result', false))).toMatchObject({
+      ...{ type: 'code_interpreter_call', status: 'completed' },
+      ...{ code: null, outputs: [{ type: 'logs', logs: 'r' }] },
+    })
+    expect(writeSteps({ type: 'code', id: 'a', code: 'x' }, undefined)).toMatchObject({ code: 'x', outputs: null })
+  })
+})
+
+describe('a tool that other providers can run', () => {
+  const server = { type: 'mcp', server_label: 's', server_url: 'u', require_approval: 'never' }
+  const read = { type: 'mcp', name: 's', url: 'u' } as const
+  test.each<[Any, HostedTool | undefined]>([
+    [{}, read],
+    [{ authorization: 't' }, { ...read, token: 't' }],
+    [
+      { authorization: 't', headers: { 'x-key': 'k' } },
+      { ...read, token: 't' },
+    ],
+    [{ headers: { Authorization: 'Bearer t' } }, { ...read, token: 't' }],
+    [{ headers: { authorization: 'bearer t' } }, { ...read, token: 't' }],
+    [{ headers: {} }, read],
+    [{ headers: { authorization: 'Basic t' } }, undefined],
+    [{ headers: { 'x-key': 'Bearer t' } }, undefined],
+    [{ headers: { authorization: 'Bearer t', 'x-key': 'k' } }, undefined],
+    [{ allowed_tools: ['a', 5] }, { ...read, allowed: ['a'] }],
+    [{ allowed_tools: { tool_names: ['a'] } }, { ...read, allowed: ['a'] }],
+    [{ allowed_tools: { tool_names: ['a'], read_only: false } }, { ...read, allowed: ['a'] }],
+    [{ allowed_tools: { read_only: true } }, undefined],
+    [{ allowed_tools: {} }, read],
+    [{ server_label: 5 }, undefined],
+    [{ server_url: undefined }, undefined],
+  ])('is a server with %j, if they have fields for all of it', (members, hosted) => {
+    expect(hostedTool('mcp', { ...server, ...members })).toEqual(hosted && [hosted])
+    if (hosted !== undefined) expect(hostedTool('mcp', writeHostedTool(hosted))).toEqual([hosted])
+  })
+
+  test.each<[Any, boolean]>([
+    [{ type: 'auto' }, true],
+    [{ type: 'auto', file_ids: [] }, true],
+    [{ type: 'auto', file_ids: ['f'] }, false],
+    [{ type: 'other' }, false],
+  ])('is code in the container %j: %j', (container, runs) => {
+    expect(hostedTool('code_interpreter', { container })).toEqual(runs ? [{ type: 'code' }] : undefined)
+    expect(hostedTool('other', { ...server, container })).toBeUndefined()
+  })
+
+  test('has members that only this protocol has, each with its path', () => {
+    const tool = {
+      ...server,
+      ...{ authorization: 't', headers: { a: 'b' }, server_description: 'd', defer_loading: null, scopes: [] },
+      container: { type: 'auto', memory_limit: '4g', file_ids: [] },
+      allowed_tools: { tool_names: ['a'], read_only: false, more: ['x'] },
+    }
+    expect(ownMembers(tool)).toEqual([
+      ['container.memory_limit', '4g'],
+      ['allowed_tools.more', ['x']],
+      ['server_description', 'd'],
+    ])
+  })
 })
