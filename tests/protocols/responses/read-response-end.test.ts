@@ -108,6 +108,11 @@ describe('usage of a response', () => {
     expect(fold(eventsOf(event)).usage.webSearches).toBe(searches)
   })
 
+  test('has the service tier of the response', () => {
+    const reports = eventsOf(completed({ usage: tokens, service_tier: 'flex' })).filter(({ type }) => type === 'usage')
+    expect(reports).toMatchObject([{ service: { service_tier: 'flex' } }])
+  })
+
   test('has the tokens and the model of the image tool, which are in no other count', () => {
     const drawn = (image_gen: unknown, more: object = {}): Any | undefined =>
       eventsOf(completed({ tool_usage: { image_gen }, ...more })).find(({ type }) => type === 'usage')
@@ -181,7 +186,9 @@ describe('the end of a response', () => {
   test('is the error of the failed response that follows an error event', () => {
     const reader = responses.call.reader({})
     reader.read({ data: JSON.stringify(created) })
+    expect([reader.finishing, reader.failure]).toEqual([false, undefined])
     expect(reader.read({ data: '{"type":"error","error":{"code":"unknown-error","message":"Foobar"}}' })).toEqual([])
+    expect([reader.finishing, reader.failure?.message]).toEqual([true, expect.stringContaining('Foobar')])
     expect(
       reader.read({
         data: '{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"slow"}}}',
