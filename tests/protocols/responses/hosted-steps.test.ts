@@ -82,6 +82,7 @@ test.each<[string, Case]>([
   ).toEqual(events)
   for (const { item_id, output_index } of others) expect([item_id, output_index]).toEqual([added!.item.id, 0])
   expect(done).toMatchObject({ type: 'response.output_item.done', item: { ...item, id: added!.item.id } })
+  expect(added!.item.id).toStartWith(item.type === 'mcp_call' ? 'mcp_' : 'ci_')
 })
 
 test('results of calls that were made at once are those of their calls, in any order', () => {
@@ -100,6 +101,17 @@ test('results of calls that were made at once are those of their calls, in any o
   const { output } = parsed(framesOf([...sentence(...natives), stop])).at(-1)!.response as Any
   expect(output.map((item: Any) => item.code ?? item.name)).toEqual(['third', 'f', 'first'])
   expect(output.map((item: Any) => item.output ?? item.outputs[0].logs)).toEqual(['3', 'yes', '1'])
+})
+
+test('results that come in the order of their calls leave the others waiting', () => {
+  const ids = ['a', 'b', 'c']
+  const steps = [
+    ...ids.map((id): HostedStep => ({ type: 'code', id, code: id })),
+    ...ids.map((id): HostedStep => ({ type: 'code-result', id, output: id, failed: false })),
+  ]
+  const native = { type: 'native', protocol: 'messages', kind: 'x', value: {}, steps }
+  const { output } = parsed(framesOf([...sentence([native, []]), stop])).at(-1)!.response as Any
+  expect(output.map((item: Any) => [item.code, item.outputs[0].logs])).toEqual(ids.map((id) => [id, id]))
 })
 
 test('calls without a result are written before the content that follows them', () => {

@@ -19,6 +19,11 @@ describe('a failed stream', () => {
     expect(last(frames)).toMatchObject({ status: 'failed', error: { code: 'server_error', message: 'broke' } })
   })
 
+  test('names the parameter of the error', () => {
+    const [error] = failure(new GatewayError('invalid_request', 'bad', { param: 'input[0]' })).slice(-2)
+    expect(error).toMatchObject({ type: 'error', param: 'input[0]' })
+  })
+
   test('has the failed response if nothing came before it', () => {
     expect(types(failure(new GatewayError('upstream_error', 'broke'), []))).toEqual([
       'created',
@@ -40,19 +45,24 @@ describe('a failed stream', () => {
   })
 
   test.each([
+    ['rate_limit_exceeded', 'rate_limit_exceeded'],
     ['upstream_rate_limited', 'rate_limit_exceeded'],
     ['overloaded', 'server_is_overloaded'],
+    ['store_unavailable', 'server_is_overloaded'],
     ['context_length_exceeded', 'context_length_exceeded'],
+    ['quota_exceeded', 'insufficient_quota'],
     ['insufficient_credit', 'insufficient_quota'],
     ['invalid_request', 'invalid_prompt'],
+    ['unsupported_parameter', 'invalid_prompt'],
     ['upstream_timeout', 'server_error'],
   ] as const)('has the code %s as %s', (ours, theirs) => {
     expect(last(failure(new GatewayError(ours, 'm'))).error.code).toBe(theirs)
   })
 
   test('has a known wait in the phrase that clients search for', () => {
-    expect(
-      last(failure(new GatewayError('upstream_rate_limited', 'Slow down.', { retryAfterSeconds: 2 }))).error.message,
-    ).toBe('Slow down. Please try again in 2s.')
+    const message = (text: string): string =>
+      last(failure(new GatewayError('upstream_rate_limited', text, { retryAfterSeconds: 2 }))).error.message
+    expect(message('Slow down.')).toBe('Slow down. Please try again in 2s.')
+    expect(message('Please try again in 1.8s.')).toBe('Please try again in 1.8s.')
   })
 })

@@ -136,7 +136,9 @@ describe('the stream of a text', () => {
     const raw = [{ category: 'HARM_CATEGORY_HARASSMENT' }]
     const filters: ContentFilter[] = [{ source: 'completion', blocked: true, results, raw }]
     const end: GenerationEvent = { type: 'finish', reason: 'content-filter', raw: 'SAFETY', filters }
-    expect(last(parsed(framesOf([...sentence([text, ['Hello']]), end]))).content_filters).toEqual([
+    const filtered = last(parsed(framesOf([...sentence([text, ['Hello']]), end])))
+    expect(filtered).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'content_filter' } })
+    expect(filtered.content_filters).toEqual([
       {
         blocked: true,
         source_type: 'completion',
