@@ -43,6 +43,27 @@ describe('a request', () => {
     })
   })
 
+  test('has defaults, older names and values that are not known', () => {
+    const plain = read({ input: 'hi' })
+    expect(plain).toMatchObject({ stream: false, protocol: 'responses', sampling: {} })
+    for (const name of ['reasoning', 'outputFormat', 'verbosity', 'compaction']) expect(plain).not.toHaveProperty(name)
+    expect(read({ prompt_cache_retention: '24h' }).cacheRetention).toBe('24h')
+    for (const verbosity of ['low', 'medium', 'high'] as const)
+      expect(read({ text: { verbosity } }).verbosity).toBe(verbosity)
+    const formats = ['text', 'json_object', 'odd'].map((type) => read({ text: { format: { type } } }))
+    expect(formats.map(({ outputFormat }) => outputFormat)).toEqual([{ type: 'text' }, { type: 'json' }, undefined])
+    expect({ ...formats[2]!.extras }).toEqual({ 'text.format': { type: 'odd' } })
+    const reasoning = (value: object): unknown[] => {
+      const { reasoning: ours, extras } = read({ reasoning: value })
+      return [ours, { ...extras }]
+    }
+    expect(reasoning({ effort: 'extreme' })).toEqual([undefined, { 'reasoning.effort': 'extreme' }])
+    expect(reasoning({ effort: 'low' })).toEqual([{ effort: 'low' }, {}])
+    expect(reasoning({ summary: 'none' })).toEqual([{ summary: 'none', visible: false }, {}])
+    expect(reasoning({ generate_summary: 'concise' })).toEqual([{ summary: 'concise', visible: true }, {}])
+    expect(reasoning({ generate_summary: 'none', summary: 'auto' })).toEqual([{ summary: 'auto', visible: true }, {}])
+  })
+
   test('keeps native fields by their path, but not defaults and stored state', () => {
     const request = read({
       truncation: 'auto',

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { MediaReference } from '../../../src/protocols/protocol.ts'
-import { references } from '../../../src/protocols/responses/references.ts'
+import { issuedIds, references } from '../../../src/protocols/responses/references.ts'
 import { found, inlined, PDF, PNG, problemOf } from '../referring.ts'
 
 /** References to files and URLs in bodies of the Responses API, and the media that replace them. */
@@ -145,4 +145,50 @@ test('a part with two sources is refused', () => {
   expect(problemOf(() => references(body({ type: 'input_image', file_id: 'file-1', image_url: 'https://a' })))).toEqual(
     [400, 'input[0].content[0]'],
   )
+  expect(problemOf(() => references(body({ type: 'input_file', file_url: 'https://a', file_data: 'AAAA' })))).toEqual([
+    400,
+    'input[0].content[0]',
+  ])
+  expect(problemOf(() => references(body({ type: 'input_image', image_url: { url: 'https://a' } })))).toEqual([
+    400,
+    'input[0].content[0].image_url',
+  ])
+})
+
+test('a file at a URL is named by it, and members that are null give way to the data', () => {
+  expect(references(body({ type: 'input_file', file_url: 'https://a' }))).toMatchObject([
+    { param: 'input[0].content[0].file_url', source: { type: 'url', url: 'https://a' }, kind: 'file' },
+  ])
+  const at = ['input', 0, 'content', 0]
+  const image = { type: 'input_image', file_id: 'file-1', image_url: null }
+  expect(inlined(references, body(image), PNG, at)).toEqual({
+    type: 'input_image',
+    image_url: 'data:image/png;base64,iVBORw==',
+  })
+  const file = { type: 'input_file', file_id: 'file-1', file_url: null, file_data: null, filename: '' }
+  expect(inlined(references, body(file), PDF, at)).toEqual({
+    type: 'input_file',
+    filename: 'a.pdf',
+    file_data: 'data:application/pdf;base64,JVBERi0=',
+  })
+})
+
+test('ids that a provider issued are those of containers and files in calls and annotations', () => {
+  const annotations = [{ type: 'container_file_citation', container_id: 'c1', file_id: 'f1' }, { url: 'u' }]
+  const content = [{ type: 'output_text', annotations }]
+  const items = [
+    { type: 'code_interpreter_call', container_id: 'c2' },
+    { type: 'shell_call', environment: { container_id: 'c3' }, container_id: '' },
+    { type: 'file_search_call', results: [{ file_id: 'f2' }, { file_id: 5 }] },
+    { type: 'message', content, container_id: 'no' },
+    { container_id: 'no' },
+  ]
+  const all = ['c2', 'c3', 'f2', 'c1', 'f1']
+  expect([issuedIds({ output: items }), issuedIds({ response: { output: items } })]).toEqual([all, all])
+  expect(items.flatMap((item) => issuedIds({ item }))).toEqual(all)
+  expect([issuedIds({ part: content[0] }), issuedIds({ annotation: annotations[0] }), issuedIds({})]).toEqual([
+    ['c1', 'f1'],
+    ['c1', 'f1'],
+    [],
+  ])
 })
