@@ -3,8 +3,8 @@ import { GatewayError } from '../../../src/error.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { type Any } from './fixtures.ts'
-import { lossesOf, text, write } from './requests.ts'
+import { rawRequestOf, target, type Any } from './fixtures.ts'
+import { lossesOf, request, text, write } from './requests.ts'
 
 /** Requests to providers of the Responses API. */
 
@@ -200,6 +200,90 @@ describe('the body of a request', () => {
       effort: 'low',
       summary: 'auto',
     })
+  })
+
+  test('has the tiers, metadata, limits and names that it accepts', () => {
+    const { body, losses } = write({
+      ...{ metadata: { a: 'b' }, serviceTier: 'flex', cacheRetention: '24h', cacheKey: 'k', stream: true },
+      sampling: { topLogprobs: 2 },
+      outputFormat: { type: 'schema', schema: { type: 'object' }, name: 'n', description: 'd' },
+    })
+    expect(body).toMatchObject({
+      ...{ metadata: { a: 'b' }, service_tier: 'flex', prompt_cache_retention: '24h', prompt_cache_key: 'k' },
+      ...{ stream: true, top_logprobs: 2, text: { format: { name: 'n', description: 'd' } } },
+    })
+    expect(losses).toEqual([])
+    expect(write({ outputFormat: { type: 'text' } }).body.text).toEqual({ format: { type: 'text' } })
+    const tools = [{ type: 'function' as const, name: 'f', path: 'tools[0]' }]
+    for (const type of ['none', 'auto', 'required'] as const)
+      expect(write({ tools, toolChoice: { type } }).body.tool_choice).toBe(type)
+    expect(lossesOf({ toolChoice: { type: 'required' } })).toHaveLength(1)
+    const some = { type: 'allowed' as const, names: ['f', 'unknown'], required: false }
+    expect(write({ tools, toolChoice: some }).body.tool_choice).toEqual({
+      ...{ type: 'allowed_tools', mode: 'auto' },
+      tools: ['f', 'unknown'].map((name) => ({ type: 'function', name })),
+    })
+    const value = { type: 'file_search', vector_store_ids: ['v'] }
+    const native = { type: 'native' as const, protocol: 'responses' as const, kind: 'file_search', value, path: '' }
+    expect(write({ tools: [native] }).body.tools).toEqual([value])
+    const sampling = { logprobs: true, topLogprobs: 1 }
+    expect(lossesOf({ sampling, protocol: 'chat.completions' }, { sampling: false })).toEqual([
+      'unsupported_by_model logprobs',
+      'unsupported_by_model top_logprobs',
+    ])
+  })
+
+  test('has the beta headers of the client, and goes to the route of a compaction', () => {
+    const headers = (given: Record<string, string>) =>
+      responses.call.headers({ ...rawRequestOf({}), headers: new Headers(given) })
+    expect([headers({ 'OpenAI-Beta': 'a=v1' }), headers({}), responses.call.headers(undefined)]).toEqual([
+      { 'openai-beta': 'a=v1' },
+      {},
+      {},
+    ])
+    expect(responses.call.path(target, { ...request(), compaction: true })).toBe('/responses/compact')
+    expect(responses.call.path(target, request())).toBe('/responses')
+  })
+
+  test('has instructions as a message where they have a breakpoint, or the model refuses them', () => {
+    const system = [{ type: 'text' as const, text: 'A', cache: {} }]
+    expect(write({ system }).body.instructions).toBe('A')
+    const marked = write({ system }, { cacheBreakpoints: 'prompt_cache_breakpoint' }).body
+    expect([marked.instructions, (marked.input as Any[])[0]]).toEqual([
+      undefined,
+      {
+        ...{ type: 'message', role: 'system' },
+        content: [{ type: 'input_text', text: 'A', prompt_cache_breakpoint: { mode: 'explicit' } }],
+      },
+    ])
+    const tagged = write({ system: [text('A')] }, { system: false }).body
+    expect([tagged.instructions, (tagged.input as Any[])[0]!.role]).toEqual([undefined, 'user'])
+  })
+
+  test('reports reasoning where the model has none, unless none is wanted', () => {
+    const lost = (reasoning: GenerationRequest['reasoning']) =>
+      lossesOf({ reasoning: reasoning! }, { reasoning: 'none' })
+    expect([lost({ effort: 'none' }), lost({ budgetTokens: 0 })]).toEqual([[], []])
+    for (const wanted of [{ budgetTokens: 1 }, { effort: 'low' as const }, { adaptive: true }])
+      expect(lost(wanted)).toEqual(['reasoning_unsupported thinking'])
+    expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 1 } })).toEqual([
+      'unsupported_combination thinking.budget_tokens',
+    ])
+    expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 0 } })).toEqual([])
+    expect(write({ reasoning: { effort: 'low', summary: 'none' } }).body.reasoning).toEqual({ effort: 'low' })
+    expect(write({ reasoning: { summary: 'none' } }).body).not.toHaveProperty('reasoning')
+  })
+
+  test('reports options of a search that it does not have, and images and audio without a field', () => {
+    const webSearch = { blockedDomains: ['b'], allowedDomains: ['a'], maxUses: 3, path: 'tools[0]' }
+    const { body, losses } = write({ webSearch })
+    expect(body).toMatchObject({
+      max_tool_calls: 3,
+      tools: [{ type: 'web_search', filters: { allowed_domains: ['a'] } }],
+    })
+    expect(losses.map(({ code }) => code)).toEqual(['unsupported_field'])
+    expect(() => write({ outputModalities: ['audio'] })).toThrow(GatewayError)
+    expect(lossesOf({ imageOutput: { quality: 'high' } })).toEqual(['unsupported_field messages'])
   })
 
   test('includes log probabilities that are wanted, also without other tokens', () => {
