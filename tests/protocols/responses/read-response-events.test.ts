@@ -91,6 +91,33 @@ describe('a part', () => {
     expect(partsOf(created, delta, done(0, finished), completed()) as object[]).toEqual(parts)
   })
 
+  test('of a message whose contents came in another order has the rest of the one that is open', () => {
+    const deltas = [1, 0].map((content_index) =>
+      event('output_text.delta', { content_index, delta: `${content_index}` }),
+    )
+    const content = ['0 and more', '1'].map((text) => ({ type: 'output_text', text }))
+    expect(partsOf(created, ...deltas, done(0, { ...message(''), content }), completed())).toEqual([
+      { type: 'text', text: '1' },
+      { type: 'text', text: '0 and more' },
+    ])
+  })
+
+  test.each([
+    ['message', message('x')],
+    ['reasoning', { type: 'reasoning', id: 'rs', summary: [{ type: 'summary_text', text: 'x' }] }],
+    ['reasoning', { type: 'reasoning', id: 'rs', summary: [], encrypted_content: 's' }],
+    ['call', call('{}')],
+    ['image', { type: 'image_generation_call', id: 'ig', result: 'aGk=' }],
+    ['search', { type: 'web_search_call', id: 'ws', action: {} }],
+  ])('of a %s ends with its item', (_, item) => {
+    const reader = responses.call.reader({})
+    const read = (one: object): Any[] => reader.read({ data: JSON.stringify(one) })
+    read(created)
+    read(added(0, { ...item, content: [], summary: [], arguments: '', result: null }))
+    expect(read(done(0, item)).at(-1)).toMatchObject({ type: 'part-end', part: 0 })
+    expect(read(done(0, item))).toEqual([])
+  })
+
   test('of a message has each citation once, announced or not', () => {
     const annotations = ['u', 'v'].map((url) => ({ type: 'url_citation', url, start_index: 0, end_index: 1 }))
     const announced = annotations.map((annotation) => event('output_text.annotation.added', { annotation }))
@@ -149,6 +176,26 @@ describe('a part', () => {
       { type: 'native', kind: 'image_generation_call' },
     ])
   })
+})
+
+test('events of items of another kind, or of items that have ended, are not read', () => {
+  const part = { type: 'output_text', text: 'x' }
+  const texts = ['output_text', 'refusal', 'reasoning_summary_text', 'reasoning_text', 'reasoning']
+  const events = [
+    ...[...texts, 'function_call_arguments', 'custom_tool_call_input'].flatMap((name) => [
+      event(`${name}.delta`, { delta: 'x' }),
+      event(`${name}.done`, { text: 'x', refusal: 'x', arguments: 'x', input: 'x' }),
+    ]),
+    event('content_part.done', { part }),
+    event('output_text.annotation.added', { annotation: { type: 'url_citation', url: 'u' } }),
+    event('output_text.annotation.added', { annotation: null }),
+    event('output_item.added', { item: null }),
+    event('output_item.done', { item: null }),
+  ]
+  const search = { type: 'web_search_call', id: 'ws', action: {} }
+  const native = { type: 'native', protocol: 'responses', kind: 'web_search_call', value: search }
+  expect(partsOf(created, added(0, search), ...events, done(0, search), completed())).toEqual([native as never])
+  expect(partsOf(created, done(0, search), ...events, completed())).toEqual([native as never])
 })
 
 test('an item that the provider ran has its steps', () => {
