@@ -25,14 +25,25 @@ test('a response to a client echoes limits, names, formats and tools in namespac
     { type: 'custom', name: 'c' },
     inner,
   ]
-  expect(last(parsed(framesOf([...sentence(), stop], contextOf({ ...asked, tools }))))).toMatchObject({
-    ...asked,
-    tools: [
-      { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'g', parameters: null, strict: false }] },
-      { type: 'custom', name: 'c' },
-      inner,
-    ],
-  })
+  const response = last(parsed(framesOf([...sentence(), stop], contextOf({ ...asked, tools }))))
+  expect(response).toMatchObject(asked)
+  expect(response.tools).toEqual([
+    { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'g', parameters: null, strict: false }] },
+    { type: 'custom', name: 'c' },
+    inner,
+  ])
+})
+
+test('a response to a client begins with all of its members', () => {
+  const begun = (issuer?: { provider: string; model: string }): Any => {
+    const context = contextOf({ background: true })
+    Object.assign(context.responseIdentity, { issuer })
+    return parsed(framesOf(sentence(), context))[0]!.response
+  }
+  const state = { status: 'in_progress', service_tier: 'default', output: [], usage: null, completed_at: null }
+  const settings = { presence_penalty: 0, frequency_penalty: 0, top_logprobs: 0, truncation: 'disabled' }
+  expect(begun()).toMatchObject({ ...state, ...settings, background: true })
+  expect(begun({ provider: 'p', model: 'm' })).toMatchObject({ ...state, ...settings, background: false })
 })
 
 /** Names of native content: members that are reported as lost elsewhere. */

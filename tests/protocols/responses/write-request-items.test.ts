@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Part } from '../../../src/generation/request.ts'
-import type { Any } from './fixtures.ts'
-import { call, input, lossesOf, result, say, text, write } from './requests.ts'
+import { written } from '../../translating.ts'
+import { target, type Any } from './fixtures.ts'
+import { call, input, lossesOf, request, result, say, text, write } from './requests.ts'
 
 /** Parts that have no item of their own in requests to providers of the Responses API, and what is reported of them. */
 
@@ -123,6 +124,16 @@ test.each<[string, Part[], string[]]>([
   expect(lossesOf({ turns: [say('assistant', ...parts), say('user', text('q'))] })).toEqual(losses)
 })
 
+test('a signature that is lost is named by its field', () => {
+  const turns = [
+    say('assistant', { ...text('a'), signature: { data: 's' }, path: 'a[0]' } as Part),
+    say('user', text('q')),
+  ]
+  const body = { a: [{ text: 'a', thoughtSignature: 's' }] }
+  const { losses } = written('responses', request({ protocol: 'generateContent', turns }), target, body)
+  expect(losses.map(({ code, path }) => `${code} ${path}`)).toEqual(['signature_dropped a[0].thoughtSignature'])
+})
+
 test('reasoning that nothing follows is reported, as are the name and the reasoning of a turn of the user', () => {
   const signed = { type: 'reasoning', text: '', signature: { data: 's', issuer: { provider: 'p', model: 'upstream' } } }
   const turns = [say('assistant', text('a'), signed as Part), { ...say('user', text('q'), signed as Part), name: 'n' }]
@@ -131,4 +142,87 @@ test('reasoning that nothing follows is reported, as are the name and the reason
     ['unsupported_field', expect.any(String)],
     ['content_dropped', expect.any(String)],
   ])
+})
+
+describe('a medium of a message', () => {
+  const file = (mediaType: string, more: object = {}): Part =>
+    ({ type: 'file', source: { type: 'data', mediaType, data: 'aGk=' }, ...more }) as Part
+  const sentAs = (part: Part): [Any, string[]] => {
+    const turns = [say('user', { ...part, path: 'a[0]' } as Part)]
+    const { body, losses } = written('responses', request({ protocol: 'responses', turns }), target, { a: [part] })
+    return [(body.input as Any[])[0]!.content[0], losses.map(({ code, path }) => `${code} ${path}`)]
+  }
+
+  test.each<[string, Part, Any, string[]]>([
+    [
+      'text',
+      { type: 'file', source: { type: 'text', text: 'x', mediaType: 'text/plain' } },
+      said('x'),
+      ['content_as_text a[0]'],
+    ],
+    [
+      'text with a name',
+      { type: 'file', filename: 'n', source: { type: 'text', text: 'x', mediaType: 'text/plain' } },
+      said('n:\nx'),
+      ['content_as_text a[0]'],
+    ],
+    [
+      'an image in medium detail',
+      { ...image, detail: 'medium' } as Part,
+      { ...shown, detail: 'auto' },
+      ['detail_adjusted a[0].detail'],
+    ],
+    [
+      'an image in ultra detail',
+      { ...image, detail: 'ultra' } as Part,
+      { ...shown, detail: 'high' },
+      ['detail_adjusted a[0].detail'],
+    ],
+    ['an image in low detail', { ...image, detail: 'low' } as Part, { ...shown, detail: 'low' }, []],
+    ['an image without detail', image, shown, []],
+    ['an image with a name', { ...image, filename: 'n' } as Part, shown, ['unsupported_field a[0].filename']],
+    [
+      'an image with an id',
+      { type: 'image', source: { type: 'file', id: 'f' } },
+      { type: 'input_image', file_id: 'f' },
+      [],
+    ],
+    [
+      'audio',
+      { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
+      { type: 'input_audio', input_audio: { data: 'aGk=', format: 'mp3' } },
+      [],
+    ],
+    [
+      'a file at a URL with a name',
+      { type: 'file', filename: 'n', source: { type: 'url', url: 'https://x.y' } },
+      { type: 'input_file', file_url: 'https://x.y' },
+      ['unsupported_field a[0].filename'],
+    ],
+    [
+      'a file with an id',
+      { type: 'file', source: { type: 'file', id: 'f' } },
+      { type: 'input_file', file_id: 'f' },
+      [],
+    ],
+    [
+      'a file of text',
+      file('text/plain'),
+      { type: 'input_file', filename: 'file.txt', file_data: 'data:text/plain;base64,aGk=' },
+      [],
+    ],
+    [
+      'a file with a long type',
+      file('application/rss+xml', { filename: undefined }),
+      { type: 'input_file', filename: 'file.xml', file_data: 'data:application/rss+xml;base64,aGk=' },
+      [],
+    ],
+  ])('that is %s is sent with what it can have', (_, part, content, losses) => {
+    expect(sentAs(part)).toEqual([content, losses])
+  })
+
+  test('is refused where it is audio that is not in the request', () => {
+    const part: Part = { type: 'audio', source: { type: 'url', url: 'https://x.y' } }
+    expect(() => sentAs(part)).toThrow('a[0]: audio')
+  })
 })
