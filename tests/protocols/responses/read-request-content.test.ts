@@ -64,6 +64,10 @@ test('a medium has its detail, its cache breakpoint and a URL in any spelling', 
   ])
 })
 
+test.each(['low', 'high', 'auto', 'original'])('the detail of an image may be %s', (detail) => {
+  expect(parts({ type: 'input_image', file_id: 'f', detail })).toMatchObject([{ detail }])
+})
+
 test('the id of a file beside its URL is not read', () => {
   const content = [{ type: 'input_file', file_url: 'https://x.y', file_id: 'f' }]
   expect({ ...read({ input: [{ role: 'user', content }] }).extras }).toEqual({ 'input[0].content[0].file_id': 'f' })

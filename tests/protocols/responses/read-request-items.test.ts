@@ -39,6 +39,21 @@ describe('an item', () => {
     expect(system).toEqual([{ type: 'text', text: 'i' }])
   })
 
+  test('with an output has the form and the name of its call, where that is known', () => {
+    const result = (...input: object[]): Any => read({ input }).turns.at(-1)!.parts[0] as Any
+    const [output, ofCustom] = ['function_call_output', 'custom_tool_call_output'].map((type) => ({
+      ...{ type, call_id: 'c', output: 'x' },
+    }))
+    const call = { type: 'custom_tool_call', call_id: 'c', name: 'f', input: '' }
+    expect([result(output!).form, result(ofCustom!).form]).toEqual(['function', 'custom'])
+    expect(result(output!)).not.toHaveProperty('name')
+    expect(result(call, output!)).toMatchObject({ form: 'custom', name: 'f' })
+  })
+
+  test('of reasoning without text and signature is no turn', () => {
+    expect(read({ input: [{ type: 'reasoning', id: 'rs', summary: [], content: [] }] }).turns).toEqual([])
+  })
+
   test('that cannot be read is native content of an unknown kind, for providers of this protocol', () => {
     const input = [
       { role: 'tool', content: 'x' },
@@ -50,7 +65,7 @@ describe('an item', () => {
       ['user', { type: 'native', protocol: 'responses', kind: 'unknown', value: { type: 'input_text' } }],
     ])
     const { tools } = responses.serve.readRequest(rawRequestOf({ model: 'a/b', tools: [{ a: 1 }] }))
-    expect(tools).toMatchObject([{ type: 'native', kind: 'unknown', value: { a: 1 } }])
+    expect(tools).toMatchObject([{ type: 'native', protocol: 'responses', kind: 'unknown', value: { a: 1 } }])
   })
 
   test.each([
@@ -84,6 +99,14 @@ describe('a search of tools', () => {
         content: [{ type: 'text', text: 'Tools that can be called now:\n- g: G.', path: 'input[1].tools' }],
       },
     ])
+    const inNamespace = (...names: string[]) => ({
+      ...{ type: 'namespace', name: 'n' },
+      tools: names.map((name) => ({ type: 'function', name })),
+    })
+    const again = { ...found, tools: [inNamespace('f', 'g')] }
+    expect(
+      read({ tools: [search, inNamespace('f')], input: [searched, again] }).tools.map((tool) => (tool as Any).name),
+    ).toEqual(['tool_search', 'f', 'g'])
     const namespace = { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'h' }] }
     expect(partsOf([searched, { ...found, tools: [namespace] }])[1]!.content[0].text).toEndWith('now:\n- h')
     expect(partsOf([searched, { ...found, tools: [] }])[1]!.content[0].text).toBe('No tools were found.')
@@ -167,6 +190,9 @@ describe('a tool', () => {
       ['F.', {}],
     ])
     expect(described(5)).toEqual(['F.', { 'tools[0].description': 5 }])
+    const room = 1024 - 'The tools of n (f): \n\nF.'.length
+    expect(described('N'.repeat(room))[0]).toHaveLength(1024)
+    expect(described('N'.repeat(room + 1))).toEqual(['F.', { 'tools[0].description': 'N'.repeat(room + 1) }])
     expect(described('N.')).toEqual(['The tools of n (f): N.\n\nF.', {}])
   })
 

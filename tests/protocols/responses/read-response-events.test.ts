@@ -91,6 +91,25 @@ describe('a part', () => {
     expect(partsOf(created, delta, done(0, finished), completed()) as object[]).toEqual(parts)
   })
 
+  test('of a text has log probabilities with their bytes, and the most probable others', () => {
+    const bytes = { bytes: [97, 'x'] }
+    const logprobs = [
+      { token: 'a', logprob: -1, ...bytes, top_logprobs: [{ token: 'b', logprob: -2, ...bytes }] },
+      { token: 'c', logprob: null, bytes: null },
+    ]
+    const delta = event('output_text.delta', { delta: 'ac', logprobs })
+    const deltas = eventsOf(created, delta, completed()).flatMap((one) => (one.type === 'part-delta' ? [one] : []))
+    expect(deltas).toMatchObject([
+      {
+        text: 'ac',
+        logprobs: [
+          { token: 'a', logprob: -1, bytes: [97], top: [{ token: 'b', logprob: -2, bytes: [97] }] },
+          { token: 'c', logprob: 0 },
+        ],
+      },
+    ])
+  })
+
   test('of a message whose contents came in another order has the rest of the one that is open', () => {
     const deltas = [1, 0].map((content_index) =>
       event('output_text.delta', { content_index, delta: `${content_index}` }),
@@ -114,7 +133,8 @@ describe('a part', () => {
     const read = (one: object): Any[] => reader.read({ data: JSON.stringify(one) })
     read(created)
     read(added(0, { ...item, content: [], summary: [], arguments: '', result: null }))
-    expect(read(done(0, item)).at(-1)).toMatchObject({ type: 'part-end', part: 0 })
+    const end = read(done(0, item)).at(-1)!
+    expect([end.type, end.part, end.signature]).toEqual(['part-end', 0, (item as Any).encrypted_content])
     expect(read(done(0, item))).toEqual([])
   })
 

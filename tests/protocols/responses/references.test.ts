@@ -135,6 +135,10 @@ test('a file id is refused in a position without files', () => {
     404,
     'input[0].content[0].file_id',
   ])
+  expect(problemOf(() => references({ input: [{ role: 'user', content: 'x', file_id: 'file-1' }] }))).toEqual([
+    404,
+    'input[0].file_id',
+  ])
 })
 
 test('a part with two sources is refused', () => {

@@ -134,6 +134,16 @@ test('a signature that is lost is named by its field', () => {
   expect(losses.map(({ code, path }) => `${code} ${path}`)).toEqual(['signature_dropped a[0].thoughtSignature'])
 })
 
+test('reasoning comes once, before the first item that follows it', () => {
+  const issuer = { provider: 'p', model: 'upstream' }
+  const signed = (data: string): Part => ({ type: 'reasoning', text: '', signature: { data, issuer } }) as Part
+  const parts = [signed('1'), signed('2'), text('a'), call('c1'), signed('3'), call('c2'), image]
+  const items = input([say('assistant', ...parts), say('tool', result('c1', text('r')), result('c2', text('r')))])
+  expect(items.map((item) => item.encrypted_content ?? item.call_id ?? item.role)).toEqual([
+    ...['1', '2', 'assistant', 'c1', '3', 'c2', 'user', 'c1', 'c2'],
+  ])
+})
+
 test('reasoning that nothing follows is reported, as are the name and the reasoning of a turn of the user', () => {
   const signed = { type: 'reasoning', text: '', signature: { data: 's', issuer: { provider: 'p', model: 'upstream' } } }
   const turns = [say('assistant', text('a'), signed as Part), { ...say('user', text('q'), signed as Part), name: 'n' }]
@@ -178,6 +188,7 @@ describe('a medium of a message', () => {
       { ...shown, detail: 'high' },
       ['detail_adjusted a[0].detail'],
     ],
+    ['an image in automatic detail', { ...image, detail: 'auto' } as Part, { ...shown, detail: 'auto' }, []],
     ['an image in low detail', { ...image, detail: 'low' } as Part, { ...shown, detail: 'low' }, []],
     ['an image without detail', image, shown, []],
     ['an image with a name', { ...image, filename: 'n' } as Part, shown, ['unsupported_field a[0].filename']],

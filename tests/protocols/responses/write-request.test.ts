@@ -120,7 +120,8 @@ describe('the body of a request', () => {
       write({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }).body.max_output_tokens,
       lossesOf({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }),
     ]).toEqual([50, ['value_adjusted max_tokens']])
-    expect(lossesOf({ maxOutputTokens: 20 })).toEqual([])
+    for (const maxOutputTokens of [16, 20]) expect(lossesOf({ maxOutputTokens })).toEqual([])
+    expect(lossesOf({ maxOutputTokens: 15 })).toEqual(['value_adjusted max_tokens'])
   })
 
   test('has the default service tier for that of messages without priority', () => {
