@@ -48,6 +48,7 @@ describe('a request', () => {
     expect(plain).toMatchObject({ stream: false, protocol: 'responses', sampling: {} })
     for (const name of ['reasoning', 'outputFormat', 'verbosity', 'compaction']) expect(plain).not.toHaveProperty(name)
     expect(read({ prompt_cache_retention: '24h' }).cacheRetention).toBe('24h')
+    expect(read({ top_logprobs: 0 }).sampling).toEqual({ topLogprobs: 0 })
     for (const verbosity of ['low', 'medium', 'high'] as const)
       expect(read({ text: { verbosity } }).verbosity).toBe(verbosity)
     const formats = ['text', 'json_object', 'odd'].map((type) => read({ text: { format: { type } } }))

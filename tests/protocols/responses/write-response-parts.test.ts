@@ -32,6 +32,7 @@ test.each(ITEMS)('an item that follows a %s begins after its end', (type, head, 
     ])
     expect(last(frames).output).toEqual([items[1]!.item, items[3]!.item])
     for (const { status } of last(frames).output) expect(['completed', undefined]).toContain(status)
+    for (const { item } of [items[0]!, items[2]!]) expect(['in_progress', undefined]).toContain(item.status)
   }
 })
 
