@@ -58,6 +58,21 @@ describe('forwarded requests', () => {
     expect(JSON.parse(forwarded(body))).toMatchObject({ max_completion_tokens: 7 })
   })
 
+  test.each([
+    ['max_tokens', { max_completion_tokens: 7, max_tokens: 9 }, { max_tokens: 7 }],
+    ['max_completion_tokens', { max_completion_tokens: 7, max_tokens: 9 }, { max_completion_tokens: 7 }],
+    ['max_completion_tokens', { max_tokens: 9 }, { max_completion_tokens: 9 }],
+    ['max_tokens', { max_completion_tokens: null, max_tokens: 9 }, { max_tokens: 9 }],
+    ['max_tokens', { max_completion_tokens: null }, { max_completion_tokens: null }],
+    ['max_tokens', { max_tokens: 9 }, { max_tokens: 9 }],
+  ] as const)('a provider that reads %s gets %j as %j', (maxTokensField, limits, expected) => {
+    const body = { model: 'up-model', messages: [{ role: 'user', content: 'x' }] }
+    expect(JSON.parse(forwarded(JSON.stringify({ ...body, ...limits }), { maxTokensField }))).toEqual({
+      ...body,
+      ...expected,
+    })
+  })
+
   test('a signature of another issuer is removed, its own is unwrapped, a plain one stays', () => {
     const detail = (signature: string): Json => ({ type: 'reasoning.text', text: 'H', signature, index: 0 })
     const details = [
@@ -69,6 +84,69 @@ describe('forwarded requests', () => {
       JSON.stringify({ model: 'a/b', messages: [{ role: 'assistant', content: 'x', reasoning_details: details }] }),
     )
     expect(JSON.parse(sent).messages[0].reasoning_details.map((one: Json) => one.signature)).toEqual(['ours', 'plain'])
+  })
+
+  test('encrypted reasoning is unwrapped for its issuer, and a message keeps no empty list of reasoning', () => {
+    const sealed = (data: string, provider: string): Json => ({
+      type: 'reasoning.encrypted',
+      data: wrapSignature(data, { provider, model: 'up-model' }),
+    })
+    const messages = [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: 'a', reasoning_details: [sealed('theirs', 'q')] },
+      {
+        role: 'assistant',
+        content: 'b',
+        reasoning_details: ['odd', { type: 'reasoning.summary', summary: 'S' }, sealed('ours', 'p')],
+      },
+      { role: 'assistant', content: 'c', reasoning_details: null },
+    ]
+    const report = new LossReport()
+    const sent = chat.call.forward(contextOf(JSON.stringify({ model: 'a/b', messages })), targetOf(), report)
+    expect(JSON.parse(sent).messages).toEqual([
+      messages[0],
+      { role: 'assistant', content: 'a' },
+      {
+        role: 'assistant',
+        content: 'b',
+        reasoning_details: [
+          'odd',
+          { type: 'reasoning.summary', summary: 'S' },
+          { type: 'reasoning.encrypted', data: 'ours' },
+        ],
+      },
+      messages[3],
+    ])
+    expect(report.losses).toMatchObject([{ code: 'reasoning_dropped', path: 'messages[1].reasoning_details[0]' }])
+  })
+
+  test('restored signatures are written into the message and into the calls that they sign', () => {
+    const callOf = (id: string): Json => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } })
+    const called = { role: 'assistant', content: null, tool_calls: [callOf('c'), callOf('d')] }
+    const results = ['c', 'd'].map((id) => ({ role: 'tool', tool_call_id: id, content: 'ok' }))
+    const body = JSON.stringify({ model: 'a/b', messages: [{ role: 'user', content: 'x' }, called, ...results] })
+    const restored = (id: string) => ({
+      issuer: { provider: 'p', model: 'up-model' },
+      call: { id, digest: '' },
+      parts: [
+        { type: 'reasoning' as const, text: 'R', signature: 'RS' },
+        { type: 'tool-call' as const, id: 'c' },
+        { type: 'tool-call' as const, id: 'd', signature: 'DS' },
+      ],
+    })
+    const sent = (id: string): Json =>
+      JSON.parse(
+        chat.call.forward({ ...contextOf(body), restoredReasoning: [restored(id)] }, targetOf(), new LossReport()),
+      )
+    expect(sent('d').messages.slice(1)).toEqual([
+      {
+        ...called,
+        tool_calls: [callOf('c'), { ...callOf('d'), extra_content: { google: { thought_signature: 'DS' } } }],
+        reasoning_details: [{ type: 'reasoning.text', text: 'R', signature: 'RS', index: 0 }],
+      },
+      ...results,
+    ])
+    expect(sent('other').messages[1]).toEqual(called)
   })
 
   test('a removed signature of a text, an image or a call is reported as such, others as reasoning', () => {
@@ -178,6 +256,11 @@ describe('forwarded responses', () => {
       `${chunk('a').data.replace('"up"', '"chatcmpl-ours"').replace('"up-model"', '"maker/model"').slice(0, -1)},` +
         '"error":{"message":"[hidden]"}}',
     )
+    // So may usage, and a frame without choices is none of these.
+    expect(passthrough.frame(chunk('a'))).toBeDefined()
+    const usage = chunk('a').data.replace(/"choices".*/, '"choices":[],"usage":{"prompt_tokens":1}}')
+    expect(passthrough.frame({ data: usage })).toBeUndefined()
+    expect(passthrough.frame({ data: '{"type":"ping"}' })).toEqual({ data: '{"type":"ping"}' })
     expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
     expect(passthrough.end!()).toEqual([{ data: '[DONE]' }])
     expect(JSON.parse(passthrough.fail(new GatewayError('upstream_timeout', 'Late.'))[0]!.data)).toMatchObject({
@@ -185,6 +268,67 @@ describe('forwarded responses', () => {
       error: { code: 'upstream_timeout' },
       choices: [{ finish_reason: 'error' }],
     })
+  })
+})
+
+const passthroughOf = (more: Json = {}) =>
+  chat.passthrough(contextOf(JSON.stringify({ model: 'a/b', messages: [], stream: true, ...more })))
+
+test('chunks without an id or a model get both, whatever the chunk before had', () => {
+  const passthrough = passthroughOf()
+  for (const data of [
+    '{"model":"up","choices":[{"index":0}]}',
+    '{"model":"up","choices":[{"index":1}]}',
+    '{"model":"up","choices":[{"index":2}],"id":"up","error":null}',
+    '{"id":"up","model":"up","choices":[{"index":3}]}',
+    '{"id":"up","model":"up","choices":[{"index":4}],"usage":{"prompt_tokens":1}}',
+    '{"id":"up","model":"up","choices":[],"more":{"usage":{}}}',
+  ])
+    expect(JSON.parse(passthrough.frame({ data })!.data)).toEqual({
+      ...(JSON.parse(data) as Json),
+      id: 'chatcmpl-ours',
+      model: 'maker/model',
+    })
+})
+
+test('a response that is ended early has an end for each choice that is still open', () => {
+  const endOf = (passthrough: ReturnType<typeof passthroughOf>): Json[] =>
+    JSON.parse(passthrough.endEarly!({ usage: noUsage(), report: {} })[0]!.data).choices
+  const begin = { role: 'assistant', content: '' }
+  expect(endOf(passthroughOf())).toEqual([{ index: 0, delta: begin, finish_reason: 'length' }])
+  const several = passthroughOf({ n: 3 })
+  const chunkOf = (index: number, reason: string | null) => ({
+    data: JSON.stringify({ id: 'up', model: 'm', choices: [{ index, delta: {}, finish_reason: reason }] }),
+  })
+  several.frame(chunkOf(1, 'stop'))
+  several.frame(chunkOf(0, null))
+  expect(endOf(several)).toEqual([0, 2].map((index) => ({ index, delta: {}, finish_reason: 'length' })))
+  const one = passthroughOf()
+  one.frame(chunkOf(0, null))
+  expect(endOf(one)).toEqual([{ index: 0, delta: {}, finish_reason: 'length' }])
+})
+
+test.each([
+  ['the member of a chunk', { choices: [], error: { message: 'E' } }, { message: 'E' }],
+  ['the member of a choice', { choices: [{}, { error: { message: 'E' } }] }, { message: 'E' }],
+  ['a finish reason alone', { choices: [{ finish_reason: 'error' }] }, { message: 'x', code: 'upstream_error' }],
+])('an error that is %s is repeated alone', (_what, chunk, expected) => {
+  const repeated = passthroughOf().again!({ data: JSON.stringify(chunk) }, new GatewayError('upstream_error', 'x'))
+  expect(repeated.map(({ data }) => JSON.parse(data))).toMatchObject([{ error: expected }])
+})
+
+test('an error that was alone is not repeated', () => {
+  const passed = { data: '{"error":{"message":"E"}}' }
+  expect(passthroughOf().again!(passed, new GatewayError('upstream_error', 'x'))).toEqual([])
+})
+
+test('a whole response gets id and model, and usage if the provider reported none', () => {
+  const own = { id: 'chatcmpl-ours', model: 'maker/model', choices: [], n: 1 }
+  const passthrough = passthroughOf()
+  expect(JSON.parse(passthrough.answer('{"id":"up","choices":[],"n":1}'))).toEqual(own)
+  expect(JSON.parse(passthrough.answer('{"choices":[],"n":1}', { ...noUsage(), inputTokens: 3 }))).toMatchObject({
+    ...own,
+    usage: { prompt_tokens: 3 },
   })
 })
 
@@ -198,8 +342,7 @@ test('an error that is repeated alone has no credentials', () => {
 })
 
 test('usage that was counted is sent only to a client that requested it', () => {
-  const ended = (more: Json) =>
-    chat.passthrough(contextOf(JSON.stringify({ model: 'a/b', messages: [], stream: true, ...more }))).end!(noUsage())
+  const ended = (more: Json) => passthroughOf(more).end!(noUsage())
   expect(ended({})).toEqual([{ data: '[DONE]' }])
   expect(ended({ stream_options: { include_usage: true } })).toHaveLength(2)
 })

@@ -147,12 +147,16 @@ describe('requests to a provider', () => {
       parallel_tool_calls: false,
     })
     const called: GenerationRequest['turns'] = [
-      { role: 'assistant', parts: [{ ...callOf('a'), name: 'c', arguments: 'free', form: 'custom' } as Part] },
-      { role: 'tool', parts: [resultOf('a', [textOf('r')])] },
+      {
+        role: 'assistant',
+        parts: [{ ...callOf('a'), name: 'c', arguments: 'free', form: 'custom' } as Part, callOf('b', 'f', ' ')],
+      },
+      { role: 'tool', parts: [resultOf('a', [textOf('r')]), resultOf('b', [textOf('r')])] },
     ]
     for (const listed of [tools, tools.slice(0, 1), []]) {
       expect(written({ tools: listed, turns: called }, { customTools: true }).body.messages[0].tool_calls).toEqual([
         { id: 'a', type: 'custom', custom: { name: 'c', input: 'free' } },
+        { id: 'b', type: 'function', function: { name: 'f', arguments: '{}' } },
       ])
     }
     const native = { type: 'native', protocol: 'messages', kind: 'computer', value: {} } as const
