@@ -98,7 +98,7 @@ const NOT_IN_STRICT = new Set([
 
 /** Why OpenAI refuses the schema as a strict one; undefined if it accepts it. */
 function strictViolation(schema: Schema): string | undefined {
-  if (schema.type !== 'object' || schema.anyOf !== undefined) return 'the root is not an object'
+  if (schema.type !== 'object') return 'the root is not an object'
   return violationIn(schema, '')
 }
 
