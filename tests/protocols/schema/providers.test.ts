@@ -41,6 +41,13 @@ describe('a schema of another dialect', () => {
     }
     for (const write of [openaiTool, anthropicTool])
       expect(JSON.stringify(write(google).schema)).toBe(JSON.stringify(plain))
+    const odd = { ...google, propertyOrdering: ['missing', 5, ...google.propertyOrdering] }
+    expect(JSON.stringify(openaiTool(odd).schema)).toBe(JSON.stringify(plain))
+    for (const type of ['string', 'integer', 'number', 'boolean', 'object', 'null'])
+      expect(openaiTool({ type: 'OBJECT', properties: { a: { type: type.toUpperCase() } } }).schema).toEqual({
+        type: 'object',
+        properties: { a: { type } },
+      })
     expect(geminiTool(google).schema).toMatchObject({
       type: 'object',
       propertyOrdering: ['a', 'b'],
@@ -55,8 +62,17 @@ describe('a schema of another dialect', () => {
           items: [{ type: 'string' }, { type: 'number', minimum: 0, exclusiveMinimum: true }],
           additionalItems: false,
         },
+        open: { type: 'array', items: [{ type: 'string' }] },
+        list: { type: ['ARRAY', 'NULL'], items: { type: 'STRING', nullable: false }, additionalItems: false },
+        n: { type: 'number', maximum: 9, exclusiveMaximum: false, exclusiveMinimum: true },
+        m: { type: 'number', maximum: 9, exclusiveMaximum: true },
+        one: { dependencies: { a: ['b'] } },
+        other: { dependencies: { a: { minProperties: 2 } } },
+        odd: { $ref: '#/definitions/odd', nullable: true },
+        any: { anyOf: [{ type: 'string' }], nullable: true },
       },
-      dependencies: { pair: ['other'] },
+      definitions: { odd: { type: 'Thing' } },
+      dependencies: { pair: ['other'], n: { required: ['list'] } },
     }
     expect(anthropicTool(old).schema).toEqual({
       type: 'object',
@@ -66,8 +82,18 @@ describe('a schema of another dialect', () => {
           prefixItems: [{ type: 'string' }, { type: 'number', exclusiveMinimum: 0 }],
           items: false,
         },
+        open: { type: 'array', prefixItems: [{ type: 'string' }] },
+        list: { type: ['array', 'null'], items: { type: 'string' } },
+        n: { type: 'number', maximum: 9 },
+        m: { type: 'number', exclusiveMaximum: 9 },
+        one: { dependentRequired: { a: ['b'] } },
+        other: { dependentSchemas: { a: { minProperties: 2 } } },
+        odd: { anyOf: [{ $ref: '#/definitions/odd' }, { type: 'null' }] },
+        any: { anyOf: [{ type: 'string' }, { type: 'null' }] },
       },
+      definitions: { odd: { type: 'Thing' } },
       dependentRequired: { pair: ['other'] },
+      dependentSchemas: { n: { required: ['list'] } },
     })
   })
 

@@ -87,6 +87,36 @@ describe('references', () => {
     }
   })
 
+  test('that recurse keep the keywords beside them, in another form', () => {
+    const tree = (beside: object) =>
+      geminiTool({
+        type: 'object',
+        properties: { tree: { $ref: '#/$defs/Tree', ...beside } },
+        $defs: { Tree: { type: 'object', properties: { next: { $ref: '#/$defs/Tree' } } } },
+      }).schema as { properties: { tree: unknown } }
+    const reference = { $ref: '#/$defs/Tree' }
+    expect(tree({}).properties.tree).toEqual(reference)
+    expect(tree({ description: 'D' }).properties.tree).toEqual({ description: 'D', anyOf: [reference] })
+    expect(JSON.stringify(tree({ minProperties: 1 }).properties.tree)).toContain('minProperties')
+  })
+
+  test('in every branch of a union recurse without end, unless one branch is finite', () => {
+    const tree = (of: object) => ({
+      type: 'object',
+      properties: { tree: { $ref: '#/$defs/Tree' } },
+      $defs: { Tree: { type: 'object', properties: { next: of }, required: ['next'] } },
+    })
+    const reference = { $ref: '#/$defs/Tree' }
+    for (const endless of [{ anyOf: [reference] }, { allOf: [reference] }, { oneOf: [reference] }])
+      expect(refusalOf(() => geminiTool(tree(endless)))).toContain('through required values')
+    expect(geminiTool(tree({ anyOf: [reference, { type: 'null' }] })).losses).toEqual([])
+  })
+
+  test('with a malformed escape have no target', () => {
+    const malformed = { type: 'object', properties: { a: { $ref: '#/$defs/%E0%A4%A' } } }
+    expect(refusalOf(() => geminiTool(malformed))).toStartWith('properties.a.$ref: must refer to a definition')
+  })
+
   test('that grow a schema beyond the limits are refused', () => {
     const bomb = {
       type: 'object',

@@ -124,6 +124,9 @@ describe('unions', () => {
     const open = { properties: { b: other }, required: ['b'] }
     const written = (...anyOf: unknown[]) => anthropicTool({ ...root, anyOf }).schema
     expect(written(closed, open)).toEqual({ type: 'object', properties: { a: one, b: other }, required: ['c', 'b'] })
+    expect(written({ properties: { a: one } }, { properties: { a: other } }).properties).toEqual({
+      a: { anyOf: [one, other] },
+    })
     expect(written(closed, true)).toEqual({ type: 'object', properties: { a: one }, required: ['c'] })
     expect(written(open, open, false)).toEqual({ type: 'object', properties: { b: other }, required: ['c', 'b'] })
   })
