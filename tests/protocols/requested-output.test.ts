@@ -1,5 +1,8 @@
 import { expect, test } from 'bun:test'
-import { requestedOutput } from '../../src/protocols/requested-output.ts'
+import type { GenerationRequest, Part, Tool } from '../../src/generation/request.ts'
+import { chargedMedia } from '../../src/protocols/plugins.ts'
+import { hostedTools, requestedImageModel, requestedSearch } from '../../src/protocols/hosted-tools.ts'
+import { mostCandidates, type RequestedClass, requestedOutput } from '../../src/protocols/requested-output.ts'
 
 /** The output that the members of a body may ask for at some server. */
 
@@ -86,10 +89,141 @@ test('responses and images are counted under every name, and the largest number 
   expect(names.filter((name) => count({ [name]: 4 }) !== 4)).toEqual([])
   expect(count({ n: 2, best_of: 5, options: { n: 3 } })).toBe(5)
   expect(count({ n: null, best_of: 'x', candidateCount: -3 })).toBe(1)
+  expect([mostCandidates({}, undefined), mostCandidates({ candidates: 3 }, { count: 2 })]).toEqual([1, 3])
+  expect(mostCandidates({ candidates: 3 }, { count: 4 })).toBe(4)
 })
 
 test('a predicted response counts with its length', () => {
   expect(requestedOutput({ prediction: { type: 'content', content: 'word '.repeat(100) } }).predicted).toBeGreaterThan(
     500,
   )
+})
+
+const listed = (classes: readonly RequestedClass[]): string[] =>
+  classes.map(({ member, value, param, engine = '' }) => `${member} ${value} (${param}) ${engine}`.trim())
+
+test.each<[what: string, body: Record<string, unknown>, classes: string[]]>([
+  [
+    'fallbacks',
+    { fallbacks: ['a/b', { model: 'c/d', effort: 'x' }, 5] },
+    ['model a/b (fallbacks[0])', 'model c/d (fallbacks[1].model)'],
+  ],
+  [
+    'tools',
+    {
+      tools: [
+        null,
+        { model: 'of no type' },
+        { type: 'function', model: 'of a client' },
+        { type: 'custom', model: 'of a client' },
+        { type: 'image_generation', model: 'billed by images' },
+        { type: 'advisor', model: 'a', parameters: { analysis_models: ['b', 5, 'c'], submodels: 'd' } },
+      ],
+    },
+    [
+      'model a (tools[5].model)',
+      'model b (tools[5].parameters.analysis_models)',
+      'model c (tools[5].parameters.analysis_models)',
+    ],
+  ],
+  [
+    'models of plugins',
+    { plugins: [null, { models: 'a' }, { model: 'b' }] },
+    ['model a (plugins[1].models)', 'model b (plugins[2].model)'],
+  ],
+  [
+    'plugins',
+    {
+      plugins: [
+        'web',
+        { id: 5 },
+        { id: 'web', enabled: false },
+        { id: 'web' },
+        { id: 'web', engine: 'exa', enabled: true },
+        { id: 'file-parser', pdf: { engine: 'mistral-ocr' } },
+        { id: 'file-parser', pdf: { engine: 5 } },
+      ],
+    },
+    [
+      'search web (plugins[3])',
+      'search web (plugins[4]) exa',
+      'tool plugin file-parser mistral-ocr (plugins[5])',
+      'tool plugin file-parser (plugins[6])',
+    ],
+  ],
+  [
+    'classes of service',
+    { service_tier: 'priority', options: { Speed: 'fast', speed: 5 } },
+    ['service_tier priority (service_tier)', 'speed fast (Speed)'],
+  ],
+  [
+    'search tools',
+    {
+      tools: [
+        null,
+        { type: 'web_search' },
+        { type: 'openrouter:web_search', parameters: { engine: 'exa' } },
+        { type: 'openrouter:web_search', engine: 'elsewhere' },
+        { type: 'web_search_preview_2025_03_11' },
+      ],
+    },
+    ['search openrouter:web_search (tools[2]) exa', 'search web_search_preview_2025_03_11 (tools[4]) preview'],
+  ],
+])('other models, tools and searches of %s are billed apart', (_what, body, classes) => {
+  expect(listed(requestedOutput(body).classes)).toEqual(classes)
+})
+
+test('tools of the provider are billed apart: shells in containers, searches, and the model that draws', () => {
+  const tool = (kind: string, value: unknown, path?: string): Tool => ({
+    ...{ type: 'native', protocol: 'responses', kind, value },
+    ...(path === undefined ? {} : { path }),
+  })
+  const shell = (environment: unknown): Tool => tool('shell', { type: 'shell', environment }, 'tools[1]')
+  expect(
+    listed(
+      hostedTools([
+        { type: 'function', name: 'f' },
+        shell({ type: 'container_auto' }),
+        shell({ type: 'local' }),
+        shell(undefined),
+        tool('code_interpreter', {}),
+      ]),
+    ),
+  ).toEqual(['tool shell (tools[1])', 'tool code_interpreter (tools)'])
+
+  const searches = (tools: Tool[], isForwarded: boolean, webSearch?: object): string[] =>
+    listed(requestedSearch({ webSearch } as never, tools, isForwarded))
+  const found = [tool('x_search', {}, 'tools[0]'), tool('web_search_20250305', {}, 'tools[1]')]
+  expect(searches(found, true)).toEqual(['search x_search (tools[0])'])
+  expect(searches(found.slice(1), true)).toEqual(['search web_search_20250305 (tools[1])'])
+  expect(searches([tool('my_web_search', {}), tool('web_searches', {})], true)).toEqual([])
+  expect(searches(found, false)).toEqual([])
+  expect(searches(found, false, { path: 'p' })).toEqual(['search web_search (p)'])
+
+  const draws = (tools: Tool[], protocol: string, outputModalities?: string[]): string[] =>
+    listed(requestedImageModel({ tools, outputModalities } as never, [{ protocol }], () => 'modalities'))
+  const image = tool('image_generation', { type: 'image_generation', model: 'gpt-image' }, 'tools[2]')
+  expect(draws([image], 'responses', ['image'])).toEqual(['image gpt-image (tools[2])'])
+  expect(draws([image], 'chat.completions')).toEqual([])
+  expect(draws([], 'responses', ['text', 'image'])).toEqual(['image  (modalities)'])
+  expect(draws([], 'responses', ['text'])).toEqual([])
+})
+
+test('audio is charged apart, and PDFs are where an endpoint does not read files and no plugin names a parser', () => {
+  const charged = (part: unknown, inputs: (string[] | undefined)[] = [['text']], body = {}): string[] => {
+    const text: Part = { type: 'text', text: 'x' }
+    const turns: GenerationRequest['turns'] = [{ role: 'user', parts: [text, part as Part] }]
+    return chargedMedia({ turns }, body, inputs.map((input) => ({ input })) as never).map(({ value }) => value)
+  }
+  const file = (source: object) => ({ type: 'file', source })
+  const pdf = file({ type: 'data', mediaType: 'application/pdf', data: 'AAAA' })
+  expect(charged({ type: 'audio', source: { type: 'url', url: 'https://a.b' } })).toEqual(['audio'])
+  expect(charged(pdf)).toEqual(['plugin file-parser'])
+  expect(charged(file({ type: 'file', id: 'f' }))).toEqual(['plugin file-parser'])
+  expect(charged(file({ type: 'data', mediaType: 'text/csv', data: 'AAAA' }))).toEqual([])
+  expect(charged({ type: 'image', source: { type: 'url', url: 'https://a.b' } })).toEqual([])
+  expect(charged(pdf, [['text', 'file'], ['text']])).toEqual(['plugin file-parser'])
+  expect(charged(pdf, [['text', 'file'], undefined])).toEqual([])
+  expect(charged(pdf, [['text']], { plugins: [{ id: 'web' }] })).toEqual(['plugin file-parser'])
+  expect(charged(pdf, [['text']], { plugins: [{ id: 'web' }, { id: 'file-parser' }] })).toEqual([])
 })
