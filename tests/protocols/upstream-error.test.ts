@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import {
+  checkDepth,
   plainText,
   type ProviderErrorFields,
   upstreamError,
@@ -68,4 +69,10 @@ test('a page of opened tags is read in linear time', () => {
     expect(plainText(tag.repeat(2_000_000 / tag.length)).length).toBeLessThanOrEqual(500)
   // A pattern that looks for the end of each would take an hour.
   expect(performance.now() - before).toBeLessThan(20_000)
+})
+
+test('a response that is nested too deeply to be written again is an error of the provider', () => {
+  const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels)
+  expect(() => checkDepth(nested(1_000))).not.toThrow()
+  expect(() => checkDepth(nested(1_001))).toThrow('nested deeper than 1000 levels')
 })

@@ -44,6 +44,23 @@ describe('tool calls', () => {
     ])
   })
 
+  test('a signature of a call is read before its name, beside it and behind it', () => {
+    const signed = { extra_content: { google: { thought_signature: 'S' } } }
+    const named = { id: 'a', function: { name: 'f', arguments: '{}' } }
+    for (const deltas of [[signed, named], [{ ...named, ...signed }], [named, signed]])
+      expect(partsOf(...deltas.map((fields) => chunkOf(call(0, fields))), stop('tool_calls'))).toMatchObject([
+        { type: 'tool-call', id: 'a', name: 'f', signature: { data: 'S' } },
+      ])
+  })
+
+  test('a name without an index or an id begins another call', () => {
+    const named = (name: string): Json => chunkOf(call(undefined, { function: { name, arguments: '{' } }))
+    expect(callsOf(named('f'), more(undefined, '}'), named('g'), more(undefined, '}'))).toEqual([
+      [expect.any(String), 'f', '{}'],
+      [expect.any(String), 'g', '{}'],
+    ])
+  })
+
   test('content behind a call that was cut keeps its order', () => {
     const events = read([
       begin(0, 'a', 'f', '{"x'),

@@ -319,3 +319,64 @@ describe('a budget of reasoning tokens', () => {
     expect(both).toMatchObject({ body: { reasoning: { max_tokens: 5000 } }, lost })
   })
 })
+
+describe('what a provider lacks', () => {
+  test('a user or cache key of more than 64 characters is sent as a hash', () => {
+    const long = { user: 'u'.repeat(65), cacheKey: 'k'.repeat(65) }
+    const { body, lost } = sentFor(long)
+    expect([body.user, body.prompt_cache_key]).toEqual([expect.any(String), expect.any(String)])
+    expect([body.user.length, body.prompt_cache_key.length, body.user === body.prompt_cache_key]).toEqual([
+      64,
+      64,
+      false,
+    ])
+    expect(sentFor(long).body.user).toBe(body.user)
+    expect(lost.map((loss) => loss.split(' ')[0])).toEqual(['value_hashed', 'value_hashed'])
+    const short = sentFor({ user: 'u'.repeat(64), cacheKey: 'k' })
+    expect([short.body.user, short.body.prompt_cache_key, short.lost]).toEqual(['u'.repeat(64), 'k', []])
+  })
+
+  test('the switch of parallel calls is not sent to a model without it, and only its use is a loss', () => {
+    const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f' }]
+    const sent = (parallelTools: boolean, capabilities?: Capabilities) => {
+      const { body, lost } = sentFor({ tools, parallelTools }, {}, capabilities)
+      return [body.parallel_tool_calls, lost.map((loss) => loss.split(' ')[0])]
+    }
+    expect(sent(false)).toEqual([false, []])
+    expect(sent(false, { parallelTools: false })).toEqual([undefined, ['unsupported_by_model']])
+    expect(sent(true, { parallelTools: false })).toEqual([undefined, []])
+  })
+
+  test('JSON without a schema is asked for in the form that the provider has, and in the prompt', () => {
+    const sent = (formats: Capabilities['formats'], text = 'hi', quirks: Quirks = {}) => {
+      const turns: GenerationRequest['turns'] = [{ role: 'user', parts: [textOf(text)] }]
+      const { body, lost } = sentFor({ turns, stream: true, outputFormat: { type: 'json' } }, quirks, { formats })
+      return [body.response_format, body.messages.length, lost.length]
+    }
+    const schema = { type: 'json_schema', json_schema: { name: 'answer', schema: { type: 'object' } } }
+    expect(sent(['json_schema'])).toEqual([schema, 1, 0])
+    expect(sent(['json_schema', 'json_object'], 'as JSON')).toEqual([{ type: 'json_object' }, 1, 0])
+    expect(sent(['json_object'])).toEqual([{ type: 'json_object' }, 2, 1])
+    expect(sent([])).toEqual([undefined, 2, 1])
+    expect(sent([], 'as JSON')).toEqual([undefined, 1, 1])
+    expect(sent(undefined, 'as JSON', { formatAlone: true })).toEqual([undefined, 1, 1])
+  })
+
+  test('a refusal is text for a provider that refuses the member', () => {
+    const turns: GenerationRequest['turns'] = [
+      { role: 'assistant', parts: [{ type: 'refusal', text: 'No.' }] },
+      { role: 'user', parts: [textOf('x')] },
+    ]
+    expect(sentFor({ turns }).body.messages[0]).toEqual({ role: 'assistant', content: '', refusal: 'No.' })
+    const { body } = sentFor({ turns }, { refuses: ['messages[].refusal'] })
+    expect(body.messages[0]).toEqual({ role: 'assistant', content: 'No.' })
+  })
+
+  test('an id of nine letters and digits is kept where only such are accepted', () => {
+    const idOf = (id: string): string =>
+      sentFor({ turns: [{ role: 'assistant', parts: [callOf(id)] }] }, { callIds: 'alphanumeric-9' }).body.messages[0]
+        .tool_calls[0].id
+    expect(idOf('aB3456789')).toBe('aB3456789')
+    for (const id of ['aB34567890', 'aB345-789', '']) expect(idOf(id)).toMatch(/^(?!aB3)[a-zA-Z0-9]{9}$/)
+  })
+})
