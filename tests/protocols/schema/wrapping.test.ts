@@ -1,5 +1,7 @@
 import { expect, test } from 'bun:test'
+import type { GenerationEvent } from '../../../src/generation/event.ts'
 import { protocols } from '../../../src/protocols/index.ts'
+import { unwrap } from '../../../src/protocols/schema/wrapping.ts'
 import { eventsOf, written } from '../../translating.ts'
 
 /** Response schemas that are wrapped in an object, and the responses that are unwrapped. */
@@ -50,4 +52,37 @@ test.each([
     part: expect.any(Number),
     text: wrapped ? '{"city":"Rome"}' : '{"answer":{"city":"Rome"}}',
   })
+})
+
+test.each([
+  ['{"answer":[{"a":"}]\\""}]}', '[{"a":"}]\\""}]'],
+  [' {\n"answer" : "x\\\\"} ', '"x\\\\"'],
+  ['{"answer":5}', '5'],
+  ['{"other":5}', '{"other":5}'],
+  ['plain', 'plain'],
+  [`${'long '.repeat(80)}{"answer":5}`, `${'long '.repeat(80)}{"answer":5}`],
+])('%j is unwrapped as %j, in whatever pieces it comes', (text, value) => {
+  for (const length of [1, 3, 300, text.length]) {
+    const transform = unwrap()
+    const pieces = Array.from({ length: Math.ceil(text.length / length) }, (_, n) =>
+      text.slice(n * length, (n + 1) * length),
+    )
+    // Twice, since a response may have several texts.
+    for (const part of [0, 1]) {
+      const events: GenerationEvent[] = [
+        { type: 'part-start', part, head: { type: 'text' } },
+        ...pieces.map((piece): GenerationEvent => ({ type: 'part-delta', part, text: piece })),
+        { type: 'part-end', part },
+      ]
+      const sent = events.flatMap((event) => transform([event]))
+      expect(sent.map((event) => (event.type === 'part-delta' ? event.text : '')).join('')).toBe(value)
+      expect([sent.at(0), sent.at(-1)]).toEqual([events.at(0), events.at(-1)])
+    }
+    const other: GenerationEvent[] = [
+      { type: 'part-start', part: 2, head: { type: 'reasoning' } },
+      { type: 'part-delta', part: 2, text: '{"answer":5}' },
+      { type: 'part-end', part: 2 },
+    ]
+    expect(transform(other)).toEqual(other)
+  }
 })
