@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { type ErrorCode, GatewayError } from '../../../src/error.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 
 /** Errors of providers of chat completions. */
@@ -63,4 +64,21 @@ describe('errors of providers', () => {
         .message,
     ).not.toContain('abcdefghij')
   })
+})
+
+test.each<[code: ErrorCode, type: string]>([
+  ['invalid_api_key', 'authentication_error'],
+  ['sign_in_required', 'authentication_error'],
+  ['role_required', 'permission_error'],
+  ['permission_denied', 'permission_error'],
+  ['account_suspended', 'permission_error'],
+  ['insufficient_credit', 'insufficient_quota'],
+  ['quota_exceeded', 'insufficient_quota'],
+  ['rate_limit_exceeded', 'rate_limit_error'],
+  ['upstream_rate_limited', 'rate_limit_error'],
+  ['invalid_request', 'invalid_request_error'],
+  ['upstream_error', 'server_error'],
+])('an error with the code %s has the type %s of OpenAI for the client', (code, type) => {
+  const error = new GatewayError(code, 'x', { param: 'tools' })
+  expect(chat.serve.writeError(error, 'req')).toEqual({ error: { message: 'x', type, param: 'tools', code } })
 })

@@ -70,6 +70,23 @@ describe('invalid fields', () => {
       'tool_choice.allowed_tools.mode',
       { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'x', tools: [] } } },
     ],
+    ['tool_choice.type', { tool_choice: {} }],
+    ['tool_choice.function', { tool_choice: { type: 'function' } }],
+    ['tool_choice.allowed_tools', { tool_choice: { type: 'allowed_tools' } }],
+    ['tool_choice.allowed_tools.mode', { tool_choice: { type: 'allowed_tools', allowed_tools: { tools: [] } } }],
+    ['tool_choice.allowed_tools.tools', { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto' } } }],
+    [
+      'tool_choice.allowed_tools.tools',
+      { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [] } } },
+    ],
+    [
+      'tool_choice.allowed_tools.tools[0].type',
+      { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{}] } } },
+    ],
+    ['tools[0].custom', { tools: [{ type: 'custom' }] }],
+    ['response_format.type', { response_format: {} }],
+    ['reasoning.max_tokens', { reasoning: { max_tokens: -1 } }],
+    ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: -1 } }],
     ['verbosity', { verbosity: 'loud' }],
     ['stream', { stream: 'yes' }],
     ['stream_options', { stream_options: 1 }],
@@ -90,7 +107,35 @@ describe('invalid fields', () => {
 })
 
 describe('invalid messages', () => {
+  const part = (content: unknown) => [{ role: 'user', content: [content] }]
+  const assistant = (fields: object) => [user, { role: 'assistant', ...fields }]
+  const toolCall = (fields: object) => assistant({ tool_calls: [{ id: 'x', ...fields }] })
   const cases: [string, unknown[]][] = [
+    ['messages[0].name', [{ ...user, name: 5 }]],
+    ['messages[0].name', [{ role: 'system', content: 'x', name: 5 }]],
+    ['messages[0].content[0].image_url', part({ type: 'image_url' })],
+    ['messages[0].content[0].image_url', part({ type: 'image_url', image_url: 'no url' })],
+    ['messages[0].content[0].input_audio', part({ type: 'input_audio' })],
+    ['messages[0].content[0].input_audio.data', part({ type: 'input_audio', input_audio: { format: 'wav' } })],
+    ['messages[0].content[0].video_url', part({ type: 'video_url' })],
+    ['messages[0].content[0].video_url.url', part({ type: 'video_url', video_url: {} })],
+    ['messages[0].content[0].file', part({ type: 'file' })],
+    ['messages[0].content[0].file.file_data', part({ type: 'file', file: { file_data: '!' } })],
+    ['messages[1].content[0].refusal', assistant({ content: [{ type: 'refusal' }] })],
+    ['messages[1].images[0].image_url', assistant({ images: [{}] })],
+    ['messages[1].function_call.name', assistant({ function_call: { arguments: '' } })],
+    ['messages[1].function_call.arguments', assistant({ function_call: { name: 'f' } })],
+    ['messages[1].tool_calls[0].function', toolCall({})],
+    ['messages[1].tool_calls[0].function.name', toolCall({ function: { arguments: '' } })],
+    ['messages[1].tool_calls[0].custom', toolCall({ type: 'custom' })],
+    ['messages[1].tool_calls[0].custom.input', toolCall({ type: 'custom', custom: { name: 'f' } })],
+    ...(['encrypted data', 'text text', 'summary summary'] as const).map((one): [string, unknown[]] => {
+      const [type, field] = one.split(' ')
+      const detail = { type: `reasoning.${type}` }
+      return [`messages[1].reasoning_details[0].${field}`, assistant({ content: 'x', reasoning_details: [detail] })]
+    }),
+    ['messages[1].thinking_blocks[0].type', assistant({ content: 'x', thinking_blocks: [{}] })],
+    ['messages[1].thinking_blocks[0].thinking', assistant({ content: 'x', thinking_blocks: [{ type: 'thinking' }] })],
     ['messages[0].role', [{ content: 'x' }]],
     ['messages[0].role', [{ role: 'robot', content: 'x' }]],
     ['messages[1].role', [user, { role: 'function', name: 'f', content: 'x' }]],

@@ -80,6 +80,16 @@ const RESPONSES: [what: string, chunks: Json[], parts: Json[]][] = [
     [called({ form: 'custom', arguments: 'x' }), native('tool_calls.rank', undefined)],
   ],
   [
+    'an empty function beside a custom call is not read',
+    [call({ type: 'custom', function: {}, custom: { name: 'f', input: 'x' } })],
+    [called({ form: 'custom', arguments: 'x' })],
+  ],
+  [
+    'a call of an unknown type in the form of a function is one',
+    [call({ type: 'odd', function: { name: 'f' } }), call({ type: 'odd', function: { arguments: '{}' } })],
+    [called()],
+  ],
+  [
     'the deprecated single call is read in pieces',
     [chunkOf({ function_call: { name: 'f' } }), chunkOf({ function_call: { arguments: '{}' } })],
     [called({ id: expect.any(String) })],
@@ -157,6 +167,22 @@ test.each([
   ['a text', { content: 'x' }, 'stop', 'stop'],
 ])('the finish reason of %s', (_what, delta, raw, reason) => {
   expect(fold(read([chunkOf(delta), stop(raw)])).finish).toEqual({ reason, raw } as never)
+})
+
+test.each([
+  ['eos', 'stop'],
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop-sequence'],
+  ['max_tokens', 'length'],
+  ['model_length', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['content_filter', 'content-filter'],
+  ['sensitive', 'content-filter'],
+  ['refusal', 'refusal'],
+  ['function_call', 'stop'],
+  ['odd', 'other'],
+])('the finish reason %s of a text is %s', (raw, reason) => {
+  expect(fold(read([chunkOf({ content: 'x' }), stop(raw)])).finish).toEqual({ reason, raw } as never)
 })
 
 test.each([

@@ -4,13 +4,20 @@ import Ajv2020 from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import OpenAI from 'openai'
 import { GatewayError } from '../../../src/error.ts'
-import { Fold, fold, type GenerationResponse, type GenerationEvent } from '../../../src/generation/event.ts'
+import {
+  Fold,
+  fold,
+  type GenerationEvent,
+  type GenerationResponse,
+  type PartHead,
+} from '../../../src/generation/event.ts'
 import type { Part } from '../../../src/generation/request.ts'
 import { unwrapSignature } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import { writeResponse } from '../../../src/protocols/chat/write-response.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { sentences } from '../../grammar.ts'
 import { chunksIn, contextWith, framesOf, START, WITH_USAGE, withUniqueIds, type Json } from './building.ts'
 
@@ -340,4 +347,42 @@ test('entries of a piece of reasoning share an index, and the first has its id',
     ['a', 0],
     ['b', 1],
   ])
+})
+
+test('nothing follows the end of a stream, and caches of all lifetimes are one number', () => {
+  const finish: GenerationEvent = { type: 'finish', reason: 'stop', raw: 'stop', stopSequence: 'END' }
+  const usage: GenerationEvent = { type: 'usage', usage: { cacheWrite1hTokens: 1 } }
+  const losses = new LossReport()
+  const context = { ...contextWith(WITH_USAGE), losses }
+  const frames = framesOf([START, usage, finish, finish, usage, START], context)
+  expect(frames.filter(({ data }) => data === '[DONE]')).toHaveLength(1)
+  expect(frames.at(-1)).toEqual({ data: '[DONE]' })
+  expect(losses.losses.map(({ path }) => path)).toEqual(['response.stop_sequence', 'response.usage'])
+})
+
+test('parts in another order than the fields of a message are reported once each, hidden reasoning is not', () => {
+  const whole = (head: PartHead, text: string, part: number): GenerationEvent[] => [
+    { type: 'part-start', part, head },
+    { type: 'part-delta', part, text },
+    { type: 'part-delta', part, text },
+    { type: 'part-end', part },
+  ]
+  const lostOf = (fields: Json): string[] => {
+    const losses = new LossReport()
+    const events = [
+      ...whole({ type: 'text' }, 'x', 0),
+      ...whole({ type: 'reasoning' }, '', 1),
+      ...whole({ type: 'reasoning' }, 'A', 2),
+      ...whole({ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '1', 3),
+      ...whole({ type: 'text' }, 'y', 4),
+    ]
+    framesOf([START, ...events], { ...contextWith(fields), losses })
+    return losses.losses.map(({ path, reason }) => `${path}: ${reason}`)
+  }
+  const text = 'response.text: a message has one field for text: the place after a tool call is lost'
+  expect(lostOf({})).toEqual([
+    'response.reasoning: a message has one field for reasoning: the place after text is lost',
+    text,
+  ])
+  expect(lostOf({ reasoning: { exclude: true } })).toEqual([text])
 })
