@@ -144,7 +144,7 @@ export class Ledger implements Expiring {
     if (this.#pending.size > 0)
       throw new GatewayError(
         'store_unavailable',
-        'Sluice cannot record charges at the moment: its disk is full, or its store does not respond. Retry in a few seconds.',
+        'Sluice cannot record charges: its disk is full, or its store does not respond. Retry in a few seconds.',
         { retryAfterSeconds: 5, shouldRetry: true },
       )
     const plan = this.plans.of(this.funds.quota(request.accountId, request.createdAt).subscription.tier)
