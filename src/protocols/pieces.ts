@@ -5,30 +5,30 @@ import type { Extras } from './fields.ts'
 import type { Loss, Translation } from './translation.ts'
 
 /**
- * Conversations are read and written in pieces, which begin at places: what is made of the elements before a place does
- * not depend on what follows. So of a conversation that comes again, only what follows the last place before its first
- * change is read and written.
+ * Conversations are read and written in pieces, which begin at boundaries: what is made of the elements before a
+ * boundary does not depend on what follows. So of a conversation that comes again, only what follows the last boundary
+ * before its first change is read and written.
  */
 
-/** A place, and the lengths of the lists that were made of what is before it. */
-type Place = { at: number; lengths: readonly number[] }
+/** A boundary, and the lengths of the lists that were made of what is before it. */
+type Boundary = { at: number; lengths: readonly number[] }
 
 /** Lists that were made of the beginning of an array that comes again. */
 class Beginning {
   #basis: unknown
   #elements: readonly unknown[] = []
   #lists: unknown[][] = []
-  readonly #places: Place[] = []
+  readonly #boundaries: Boundary[] = []
   /** Written instructions before the conversation. */
   readonly #lead: object[] = []
 
-  /** Appends to `lists` what was made of the same elements. Returns the place where they end. */
-  continue<T>(elements: readonly T[], { basis, isPlace, lists }: Making<T>): number {
-    const places = this.#places
+  /** Appends to `lists` what was made of the same elements. Returns the boundary where they end. */
+  continue<T>(elements: readonly T[], { basis, isBoundary, lists }: Making<T>): number {
+    const boundaries = this.#boundaries
     const same = basis === this.#basis ? sameBeginning(this.#elements, elements) : 0
-    const isStillPlace = (at: number): boolean => at <= same && (at === elements.length || isPlace(elements, at))
-    while (places.length > 0 && !isStillPlace(places.at(-1)!.at)) places.pop()
-    const last = places.at(-1)
+    const isStillBoundary = (at: number): boolean => at <= same && (at === elements.length || isBoundary(elements, at))
+    while (boundaries.length > 0 && !isStillBoundary(boundaries.at(-1)!.at)) boundaries.pop()
+    const last = boundaries.at(-1)
     this.#basis = basis
     this.#elements = elements
     if (this.#lists.length === 0) this.#lists = lists.map(() => [])
@@ -44,7 +44,7 @@ class Beginning {
   keep(at: number, lists: readonly unknown[][], from: readonly number[]): void {
     for (const [i, known] of this.#lists.entries())
       for (let next = from[i]! + known.length; next < lists[i]!.length; next++) known.push(lists[i]![next])
-    this.#places.push({ at, lengths: this.#lists.map(({ length }) => length) })
+    this.#boundaries.push({ at, lengths: this.#lists.map(({ length }) => length) })
   }
 
   /** The same object as before for an equal element of the lead. */
@@ -62,7 +62,7 @@ type Making<T> = {
   /** Something else on which the lists depend. */
   basis: unknown
   /** Reports whether a piece may begin at an element, which is not the first. */
-  isPlace(elements: readonly T[], at: number): boolean
+  isBoundary(elements: readonly T[], at: number): boolean
   /** The lists that grow with each piece. */
   lists: readonly unknown[][]
   /** Called after what is known has been appended to the lists. */
@@ -73,7 +73,7 @@ type Making<T> = {
 
 /** Makes lists of an array. `owner`: whose lists they are. */
 function inPieces<T>(elements: readonly T[], owner: object, making: Making<T>): void {
-  const { lists, isPlace } = making
+  const { lists, isBoundary } = making
   let known = memoryOf(elements)?.of(owner, newBeginning)
   const lengths = lists.map(({ length }) => length)
   let from = known?.continue(elements, making) ?? 0
@@ -81,7 +81,7 @@ function inPieces<T>(elements: readonly T[], owner: object, making: Making<T>): 
   // Also without a memory, so that nothing depends on that.
   while (from < elements.length) {
     let to = from + 1
-    while (to < elements.length && !isPlace(elements, to)) to++
+    while (to < elements.length && !isBoundary(elements, to)) to++
     if (!making.make(from, to)) known = undefined
     known?.keep(to, lists, lengths)
     from = to
@@ -93,7 +93,7 @@ type Reading = {
   owner: object
   basis?: unknown
   /** Reports whether this element does not continue the turn before it. */
-  isPlace(elements: readonly unknown[], at: number): boolean
+  isBoundary(elements: readonly unknown[], at: number): boolean
   /** State behind each piece, the last one at the end. */
   states?: unknown[]
   /** Called after turns that are known have been added. */
@@ -120,12 +120,12 @@ export class ConversationReading {
   }
 
   /** Reads the elements of a conversation, each of which must depend on nothing but those before it, and `basis`. */
-  read(elements: readonly unknown[], { owner, basis, isPlace, states = [], resume, read, end }: Reading): void {
+  read(elements: readonly unknown[], { owner, basis, isBoundary, states = [], resume, read, end }: Reading): void {
     const { extras } = this
     const found: [path: string, value: unknown][] = []
     inPieces(elements, owner, {
       basis,
-      isPlace,
+      isBoundary,
       lists: [this.turns, this.system, found, states],
       resume: () => {
         for (const [path, value] of found) extras[path] = value
@@ -214,7 +214,7 @@ export function writeTurns(
   const losses: Loss[] = []
   inPieces(turns, target, {
     basis,
-    isPlace,
+    isBoundary,
     lists: [items, losses],
     resume: () => {
       for (const { code, path, reason } of losses) report.add(code, path, reason)
@@ -242,7 +242,7 @@ export function rememberWritten<T extends object>({ request, target }: Translati
 }
 
 /** Reports whether a response begins here: it changes nothing before it, since all protocols write both turns. */
-const isPlace = (turns: readonly Turn[], at: number): boolean => {
+const isBoundary = (turns: readonly Turn[], at: number): boolean => {
   const [before, turn] = [turns[at - 1]!, turns[at]!]
   return turn.role === 'assistant' && before.role !== 'assistant' && isWritten(turn) && isWritten(before)
 }

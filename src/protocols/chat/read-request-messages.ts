@@ -41,13 +41,13 @@ export function readMessages(
   }
   reading.read(messages, {
     owner: readMessages,
-    isPlace,
+    isBoundary,
     read,
   })
   return reading
 }
 
-const isPlace = (messages: readonly unknown[], at: number): boolean => {
+const isBoundary = (messages: readonly unknown[], at: number): boolean => {
   const message = messages[at]
   return !isObject(message) || message.role !== 'tool'
 }

@@ -23,7 +23,7 @@ export class ContentReader {
     const states: OpenCall[][] = []
     this.reading.read(contents, {
       owner: ContentReader,
-      isPlace,
+      isBoundary,
       states,
       resume: () => this.#parts.open(states.at(-1)!),
       read: (index) => {
@@ -105,7 +105,7 @@ export class ContentReader {
 }
 
 /** Reports whether contents of the model begin here. */
-const isPlace = (contents: readonly unknown[], at: number): boolean =>
+const isBoundary = (contents: readonly unknown[], at: number): boolean =>
   isOfModel(contents[at]) && !isOfModel(contents[at - 1])
 
 const isOfModel = (content: unknown): boolean => isObject(content) && content.role === 'model'

@@ -58,7 +58,7 @@ class ConversationReader {
   messages(fields: Fields, messages: readonly unknown[]): void {
     this.reading.read(messages, {
       owner: ConversationReader,
-      isPlace,
+      isBoundary,
       read: (index) => {
         const inPiece = fields.inner(fields.value, fields.path, this.reading.extras)
         const message = inPiece.element('messages', messages, index)
@@ -311,7 +311,7 @@ class ConversationReader {
 }
 
 /** Only a message of the user may begin with results, which continue those before. */
-const isPlace = (messages: readonly unknown[], at: number): boolean => {
+const isBoundary = (messages: readonly unknown[], at: number): boolean => {
   const message = messages[at]
   return isObject(message) && message.role === 'assistant'
 }

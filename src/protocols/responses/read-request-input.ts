@@ -58,7 +58,7 @@ export class InputReader {
       this.reading.read(value, {
         owner: InputReader,
         basis: this.#names,
-        isPlace,
+        isBoundary,
         read: (index) => this.#tryItem(new Fields(value[index], inputPath(index, rawRequest), this.reading.extras)),
       })
     else refuseElsewhere(this.reading.extras, invalid(path, 'must be a string or an array of items'))
@@ -279,7 +279,7 @@ function listOf(tools: unknown, names: NamespaceNames): string {
 const typeOf = (item: unknown): unknown => (isObject(item) ? (item.type ?? 'message') : undefined)
 
 /** Reports whether a message of the user begins here, or the response to results or to such a message. */
-const isPlace = (items: readonly unknown[], at: number): boolean =>
+const isBoundary = (items: readonly unknown[], at: number): boolean =>
   isOfUser(items[at]) || (!isResult(items[at]) && (isOfUser(items[at - 1]) || isResult(items[at - 1])))
 
 const isResult = (item: unknown): boolean => RESULTS.test(stringOf(typeOf(item)))
