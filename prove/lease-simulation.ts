@@ -1,8 +1,8 @@
 /**
- * Leases of 1,000 processes in simulated time: the lanes of the ledger over a store in memory that answers late, with
+ * Leases of 1,000 processes in simulated time: the leases of the ledger over a store in memory that answers late, with
  * accounts of which few have most of the traffic, and processes that die. The same with the same seed.
  */
-import { LeaseLane } from '../src/ledger/lease-lane.ts'
+import { SharedLease } from '../src/ledger/shared-lease.ts'
 import { count, type Finding, percentile, randomOf } from './table.ts'
 
 type Sizes = { processes: number; accounts: number; requests: number; seconds: number; deaths: number }
@@ -76,7 +76,7 @@ const isBefore = (a: { at: number; order: number }, b: { at: number; order: numb
   a.at < b.at || (a.at === b.at && a.order < b.order)
 
 /** The lease of one process of one account. */
-type Share = { lane: LeaseLane; leased: bigint; held: bigint }
+type Share = { lease: SharedLease; leased: bigint; held: bigint }
 
 class Simulation {
   readonly time = new Time()
@@ -121,20 +121,20 @@ class Simulation {
     const held = BigInt(HELD)
     while (share.leased - share.held < held) {
       const idleBefore = this.#idle(account)
-      if (await share.lane.get(held)) continue
+      if (await share.lease.get(held)) continue
       if (share.leased - share.held >= held) break
       this.refused += 1
       if (idleBefore >= held && this.#idle(account) >= held) this.needless += 1
       return
     }
     share.held += held
-    share.lane.onHeld()
+    share.lease.onHeld()
     this.time.after(this.#random() * DURATION_MS, () => {
       if (this.#dead.has(process)) return
       const cost = BigInt(Math.floor(HELD * COST_SHARE))
       share.held -= held
       share.leased -= cost
-      share.lane.onSpent(cost)
+      share.lease.onSpent(cost)
       this.served += 1
     })
   }
@@ -161,7 +161,7 @@ class Simulation {
     const share: Share = {
       leased: 0n,
       held: 0n,
-      lane: new LeaseLane(
+      lease: new SharedLease(
         {
           left: () => share.leased - share.held,
           acquire: async (least, most) => {
@@ -171,9 +171,9 @@ class Simulation {
           },
           reclaim: () =>
             answer(() => {
-              for (const [other, { lane }] of this.#holders[account]!)
+              for (const [other, { lease }] of this.#holders[account]!)
                 if (other !== process && !this.#dead.has(other))
-                  this.time.after(ROUND_TRIP_MS / 2, () => lane.giveBack())
+                  this.time.after(ROUND_TRIP_MS / 2, () => lease.giveBack())
             }),
           giveBack: (kept) => {
             const idle = share.leased - share.held - kept
@@ -223,8 +223,8 @@ class Simulation {
 
   #round(): void {
     for (const holders of this.#holders)
-      for (const [process, { lane, leased }] of holders)
-        if (!this.#dead.has(process) && !lane.round(this.time.now()) && leased === 0n) holders.delete(process)
+      for (const [process, { lease, leased }] of holders)
+        if (!this.#dead.has(process) && !lease.round(this.time.now()) && leased === 0n) holders.delete(process)
   }
 }
 

@@ -4,7 +4,7 @@ import type { Quota } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import type { Nano } from '../money.ts'
 import type { LeaseKind, LeaseStore, ReturnedLeases } from '../store/leases.ts'
-import { LeaseLane, type LaneTime, REAL } from './lease-lane.ts'
+import { SharedLease, type LeaseTime, REAL } from './shared-lease.ts'
 import type { ReservationRequest } from './open-generation.ts'
 import type { Wallet } from './wallet.ts'
 
@@ -67,8 +67,8 @@ type Sources = {
  */
 export class Leases {
   readonly #sources: Sources
-  readonly #time: LaneTime
-  readonly #lanes = new Map<string, LeaseLane>()
+  readonly #time: LeaseTime
+  readonly #leases = new Map<string, SharedLease>()
   /** Ids of requests for which no more can be leased: their reservation decides by what is there. */
   readonly #decided = new Set<string>()
   /** By id of a generation whose hold grows: undefined while it waits, or the instant at which it was refused. */
@@ -81,7 +81,7 @@ export class Leases {
   /** Settlements on their way to the store, by account. */
   readonly #settling = new Map<string, number>()
 
-  constructor(sources: Sources, time: LaneTime = REAL) {
+  constructor(sources: Sources, time: LeaseTime = REAL) {
     this.#sources = sources
     this.#time = time
     sources.store.onReclaim((owner) => this.giveBack([owner]))
@@ -98,7 +98,7 @@ export class Leases {
     const missing = this.#missing(request, needs)
     if (missing.length === 0 || this.#decided.delete(request.id)) return
     throw new LeaseNeeded(
-      Promise.all(missing.map(([lane, amount]) => lane.get(amount))).then((enough) => {
+      Promise.all(missing.map(([lease, amount]) => lease.get(amount))).then((enough) => {
         if (enough.includes(false)) this.#decided.add(request.id)
       }),
     )
@@ -110,7 +110,7 @@ export class Leases {
 
   /** A hold was taken. */
   onHeld(request: ReservationRequest): void {
-    for (const lane of this.#lanesOf(request)) lane.onHeld()
+    for (const lease of this.#leasesOf(request)) lease.onHeld()
   }
 
   /** A generation was settled. `written`: settled when that is in the store, or could not be written. */
@@ -145,7 +145,7 @@ export class Leases {
       if (isEnough) this.#growing.delete(id)
       else if (this.#growing.has(id)) this.#growing.set(id, this.#time.now())
     }
-    const leasing = Promise.all(missing.map(([lane, amount]) => lane.get(amount)))
+    const leasing = Promise.all(missing.map(([lease, amount]) => lease.get(amount)))
     const isEnough = leasing.then((enough) => !enough.includes(false))
     this.#time.within(isEnough, GROW_MS, () => false).then(end, () => end(false))
     return true
@@ -161,8 +161,8 @@ export class Leases {
   /** Gives back what no request holds of these accounts and keys: another process needs it, or their limits changed. */
   giveBack(owners: readonly string[]): void {
     for (const owner of owners) {
-      for (const kind of KINDS) this.#lanes.get(`${kind} ${owner}`)?.giveBack()
-      for (const keyId of this.#keys.get(owner) ?? []) this.#lanes.get(`budget ${keyId}`)?.giveBack()
+      for (const kind of KINDS) this.#leases.get(`${kind} ${owner}`)?.giveBack()
+      for (const keyId of this.#keys.get(owner) ?? []) this.#leases.get(`budget ${keyId}`)?.giveBack()
     }
   }
 
@@ -175,11 +175,11 @@ export class Leases {
     for (const { keyId, since, amount } of budgets) all().lease(keyId, { since, granted: amount, elsewhere: 0n })
   }
 
-  /** The lanes on which a request needs more than is left. */
-  #missing(request: ReservationRequest, { amount, flows, budgeted }: Needs): [LeaseLane, bigint][] {
+  /** The leases on which a request needs more than is left. */
+  #missing(request: ReservationRequest, { amount, flows, budgeted }: Needs): [SharedLease, bigint][] {
     const { accountId, keyId, kind, limit, createdAt } = request
     const { wallet, quota, budgets } = this.#sources
-    const missing: [LeaseLane, bigint][] = []
+    const missing: [SharedLease, bigint][] = []
     const isSubscription = kind === 'subscription'
     const needed = isSubscription ? flows : amount
     const left = isSubscription ? quota(accountId).left(createdAt) : wallet(accountId).available
@@ -190,18 +190,18 @@ export class Leases {
     return missing
   }
 
-  *#lanesOf({ accountId, keyId, kind, limit }: ReservationRequest): Iterable<LeaseLane> {
+  *#leasesOf({ accountId, keyId, kind, limit }: ReservationRequest): Iterable<SharedLease> {
     yield this.#funding({ accountId, kind })
     if (limit !== undefined) yield this.#budgeting(accountId, keyId, limit)
   }
 
-  #funding({ accountId, kind }: Pick<ReservationRequest, 'accountId' | 'kind'>): LeaseLane {
+  #funding({ accountId, kind }: Pick<ReservationRequest, 'accountId' | 'kind'>): SharedLease {
     return kind === 'subscription' ? this.#windows(accountId) : this.#funds(accountId)
   }
 
-  #funds(accountId: string): LeaseLane {
+  #funds(accountId: string): SharedLease {
     const { store, wallet } = this.#sources
-    return this.#lane(`funds ${accountId}`, () => ({
+    return this.#lease(`funds ${accountId}`, () => ({
       left: () => wallet(accountId).available,
       acquire: async (least, most) => {
         const leased = await store.funds(accountId, { least, most })
@@ -223,9 +223,9 @@ export class Leases {
     }))
   }
 
-  #windows(accountId: string): LeaseLane {
+  #windows(accountId: string): SharedLease {
     const { store, quota, clock } = this.#sources
-    return this.#lane(`windows ${accountId}`, () => ({
+    return this.#lease(`windows ${accountId}`, () => ({
       left: () => quota(accountId).left(clock.now()),
       acquire: async (least, most) => {
         const now = clock.now()
@@ -250,13 +250,13 @@ export class Leases {
   }
 
   /** `limit`: that of the latest request of the key. */
-  #budgeting(accountId: string, keyId: string, limit: KeyLimit): LeaseLane {
+  #budgeting(accountId: string, keyId: string, limit: KeyLimit): SharedLease {
     const { store, budgets, clock } = this.#sources
     this.#limits.set(keyId, limit)
     let keys = this.#keys.get(accountId)
     if (keys === undefined) this.#keys.set(accountId, (keys = new Set()))
     keys.add(keyId)
-    return this.#lane(`budget ${keyId}`, () => ({
+    return this.#lease(`budget ${keyId}`, () => ({
       left: () => budgets().left(keyId, this.#limits.get(keyId)!, clock.now()),
       acquire: async (least, most) => {
         const { amount, period } = this.#limits.get(keyId)!
@@ -280,10 +280,10 @@ export class Leases {
     }))
   }
 
-  #lane(name: string, source: () => ConstructorParameters<typeof LeaseLane>[0]): LeaseLane {
-    let lane = this.#lanes.get(name)
-    if (lane === undefined) this.#lanes.set(name, (lane = new LeaseLane(source(), this.#time)))
-    return lane
+  #lease(name: string, source: () => ConstructorParameters<typeof SharedLease>[0]): SharedLease {
+    let lease = this.#leases.get(name)
+    if (lease === undefined) this.#leases.set(name, (lease = new SharedLease(source(), this.#time)))
+    return lease
   }
 
   /** Gives leases back; this process keeps those that the store does not take. */
@@ -313,7 +313,7 @@ export class Leases {
 
   #round(): void {
     const now = this.#time.now()
-    for (const [name, lane] of this.#lanes) if (!lane.round(now)) this.#lanes.delete(name)
+    for (const [name, lease] of this.#leases) if (!lease.round(now)) this.#leases.delete(name)
   }
 }
 

@@ -1,7 +1,7 @@
 import { ANSWER_MS, unanswered } from '../accounts/unanswered.ts'
 import { within } from '../deadlines.ts'
 import type { LeaseStore } from '../store/leases.ts'
-import { type Acquired, LeaseLane } from './lease-lane.ts'
+import { type Acquired, SharedLease } from './shared-lease.ts'
 
 const ROUND_MS = 1_000
 const MOST_EMPTY_ROUNDS = 3
@@ -91,7 +91,7 @@ class OwnerSlots {
   readonly #store: LeaseStore
   readonly #owner: string
   readonly #answerMs: number
-  readonly #lane: LeaseLane
+  readonly #lease: SharedLease
   #limit: number
   #leased = 0
   #used = 0
@@ -114,7 +114,7 @@ class OwnerSlots {
     this.#owner = owner
     this.#answerMs = answerMs
     this.#limit = limit
-    this.#lane = new LeaseLane({
+    this.#lease = new SharedLease({
       left: () => BigInt(this.#left),
       acquire: (least, most) => this.#acquire(Number(least), Number(most)),
       reclaim: () => store.reclaim(owner),
@@ -138,7 +138,7 @@ class OwnerSlots {
   take(): boolean {
     if (this.#left === 0) return false
     this.#used++
-    this.#lane.onHeld()
+    this.#lease.onHeld()
     return true
   }
 
@@ -163,13 +163,13 @@ class OwnerSlots {
     if (this.#leased >= this.#limit) return false
     this.#wanted = wanted
     this.#isShort = false
-    await this.#lane.get(1n)
+    await this.#lease.get(1n)
     return !this.#isShort
   }
 
   /** Gives back what was not used for some time. False where nothing is left to remember. */
   round(now: number): boolean {
-    this.#lane.round(now)
+    this.#lease.round(now)
     if (this.#calling === 0 && this.#stored !== this.#leased) this.#report()
     const isEmpty = this.#calling === 0 && this.#leased === 0 && this.#used === 0
     this.#emptyRounds = isEmpty ? this.#emptyRounds + 1 : 0

@@ -1,7 +1,7 @@
 import { expect } from 'bun:test'
 import { standingStill } from '../../src/accounts/clock.ts'
 import { Budgets } from '../../src/accounts/budget.ts'
-import { LeaseLane, type LaneTime, REAL } from '../../src/ledger/lease-lane.ts'
+import { SharedLease, type LeaseTime, REAL } from '../../src/ledger/shared-lease.ts'
 import { Leases, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { Wallet } from '../../src/ledger/wallet.ts'
@@ -10,10 +10,10 @@ import { once } from '../stores.ts'
 /** Amounts that a process leases ahead of need, and for responses that grow. */
 
 once(
-  'a lane asks for what was spent in the last ten seconds beyond its need, also when the next have begun',
+  'a lease asks for what was spent in the last ten seconds beyond its need, also when the next have begun',
   async () => {
     const asked: [bigint, bigint][] = []
-    const lane = new LeaseLane({
+    const lease = new SharedLease({
       left: () => 0n,
       acquire: async (least, most) => {
         asked.push([least, most])
@@ -23,13 +23,13 @@ once(
       giveBack: () => {},
     })
     const spanEnds = performance.now() + 10_000
-    lane.onSpent(30n)
-    await lane.get(5n)
-    lane.round(spanEnds)
-    await lane.get(5n)
-    lane.onSpent(2n)
-    lane.round(spanEnds + 10_001)
-    await lane.get(5n)
+    lease.onSpent(30n)
+    await lease.get(5n)
+    lease.round(spanEnds)
+    await lease.get(5n)
+    lease.onSpent(2n)
+    lease.round(spanEnds + 10_001)
+    await lease.get(5n)
     expect(asked).toEqual([
       [5n, 35n],
       [5n, 35n],
@@ -41,7 +41,7 @@ once(
 /** The leases of a process, with a request on a response that grows. `answer`: of the store. */
 function growingLeases(
   answer: () => Promise<never>,
-  time: LaneTime = REAL,
+  time: LeaseTime = REAL,
 ): { leases: Leases; asked: () => number; grow: () => boolean } {
   let asked = 0
   const wallet = new Wallet(0n)

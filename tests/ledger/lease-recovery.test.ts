@@ -1,21 +1,21 @@
 import { expect } from 'bun:test'
 import { standingStill } from '../../src/accounts/clock.ts'
 import { Budgets } from '../../src/accounts/budget.ts'
-import { type Acquired, LeaseLane } from '../../src/ledger/lease-lane.ts'
+import { type Acquired, SharedLease } from '../../src/ledger/shared-lease.ts'
 import { Leases } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { Wallet } from '../../src/ledger/wallet.ts'
 import { once } from '../stores.ts'
 
-/** A lane whose store may have more as leased than the process knows of. */
+/** A lease whose store may have more as leased than the process knows of. */
 
 const LOST = new Error('the answer was lost')
 
 type Answer<T> = PromiseWithResolvers<T>
 
-/** A lane, and the questions that its store was asked, which a test answers. */
-function laneWithQuestions(giveBack: () => Promise<void> | void = () => {}): {
-  lane: LeaseLane
+/** A lease, and the questions that its store was asked, which a test answers. */
+function leaseWithQuestions(giveBack: () => Promise<void> | void = () => {}): {
+  lease: SharedLease
   asked: string[]
   leases: Answer<Acquired>[]
   returns: Answer<boolean>[]
@@ -28,25 +28,25 @@ function laneWithQuestions(giveBack: () => Promise<void> | void = () => {}): {
     answers.push(Promise.withResolvers())
     return answers.at(-1)!.promise
   }
-  const lane = new LeaseLane({
+  const lease = new SharedLease({
     left: () => 0n,
     acquire: () => ask('lease', leases),
     reclaim: async () => {},
     giveBack,
     giveBackAll: () => ask('return all', returns),
   })
-  return { lane, asked, leases, returns }
+  return { lease, asked, leases, returns }
 }
 
 const GRANTED = { granted: 1n, elsewhere: 0n }
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 once('after a lost answer all goes back before anything is leased again', async () => {
-  const { lane, asked, leases, returns } = laneWithQuestions()
-  const lost = lane.get(1n).catch((error: unknown) => error)
+  const { lease, asked, leases, returns } = leaseWithQuestions()
+  const lost = lease.get(1n).catch((error: unknown) => error)
   leases[0]!.reject(LOST)
   expect(await lost).toBe(LOST)
-  const next = lane.get(1n)
+  const next = lease.get(1n)
   await turn()
   expect(asked).toEqual(['lease', 'return all'])
   returns[0]!.resolve(true)
@@ -54,16 +54,16 @@ once('after a lost answer all goes back before anything is leased again', async 
   leases[1]!.resolve(GRANTED)
   expect(await next).toBe(true)
   await turn()
-  const last = lane.get(1n)
+  const last = lease.get(1n)
   leases[2]!.resolve(GRANTED)
   expect([await last, asked]).toEqual([true, ['lease', 'return all', 'lease', 'lease']])
 })
 
 once('after a return of which it is not known whether it was made, all goes back', async () => {
-  const { lane, asked, leases, returns } = laneWithQuestions(() => Promise.reject(LOST))
-  lane.giveBack()
+  const { lease, asked, leases, returns } = leaseWithQuestions(() => Promise.reject(LOST))
+  lease.giveBack()
   await turn()
-  const next = lane.get(1n)
+  const next = lease.get(1n)
   await turn()
   expect(asked).toEqual(['return all'])
   returns[0]!.resolve(true)
@@ -73,19 +73,19 @@ once('after a return of which it is not known whether it was made, all goes back
 })
 
 once('what is held by a request goes back later, and leases go on meanwhile', async () => {
-  const { lane, asked, leases, returns } = laneWithQuestions()
-  const lost = lane.get(1n).catch(() => {})
+  const { lease, asked, leases, returns } = leaseWithQuestions()
+  const lost = lease.get(1n).catch(() => {})
   leases[0]!.reject(LOST)
   await lost
-  const next = lane.get(1n)
+  const next = lease.get(1n)
   await turn()
   returns[0]!.resolve(false)
   await turn()
   leases[1]!.resolve(GRANTED)
   expect(await next).toBe(true)
   await turn()
-  // A look at the lane some time later.
-  expect(lane.round(performance.now() + 60_000)).toBe(true)
+  // A look at the lease some time later.
+  expect(lease.round(performance.now() + 60_000)).toBe(true)
   expect(asked).toEqual(['lease', 'return all', 'lease', 'return all'])
   returns[1]!.resolve(true)
   await turn()
@@ -94,19 +94,19 @@ once('what is held by a request goes back later, and leases go on meanwhile', as
 
 once('nothing goes back as a whole while a part of it is on its way', async () => {
   const returning = Promise.withResolvers<void>()
-  const { lane, asked, leases, returns } = laneWithQuestions(() => returning.promise)
-  const lost = lane.get(1n).catch(() => {})
+  const { lease, asked, leases, returns } = leaseWithQuestions(() => returning.promise)
+  const lost = lease.get(1n).catch(() => {})
   leases[0]!.reject(LOST)
   await lost
-  lane.giveBack()
-  const next = lane.get(1n)
+  lease.giveBack()
+  const next = lease.get(1n)
   await turn()
   expect(asked).toEqual(['lease', 'lease'])
   leases[1]!.resolve(GRANTED)
   await next
   returning.resolve()
   await turn()
-  const last = lane.get(1n)
+  const last = lease.get(1n)
   await turn()
   returns[0]!.resolve(true)
   await turn()

@@ -3,7 +3,7 @@ import { Budgets } from '../../src/accounts/budget.ts'
 import { standingStill } from '../../src/accounts/clock.ts'
 import { Quota } from '../../src/accounts/quota.ts'
 import { newSubscription } from '../../src/accounts/subscription.ts'
-import { LeaseLane, REAL } from '../../src/ledger/lease-lane.ts'
+import { SharedLease, REAL } from '../../src/ledger/shared-lease.ts'
 import { Leases, whenLeased } from '../../src/ledger/leases.ts'
 import type { ReservationRequest } from '../../src/ledger/open-generation.ts'
 import { Slots } from '../../src/ledger/slots.ts'
@@ -140,7 +140,7 @@ once('what moves leases runs one after the other, also after one that failed', a
   expect(steps).toEqual(['first begins', 'first ends', 'second begins', 'second ends'])
 })
 
-once('a lane asks ahead of need where less than half is left of what is spent in ten seconds', async () => {
+once('a lease asks ahead of need where less than half is left of what is spent in ten seconds', async () => {
   let left = 15n
   const asked: [bigint, bigint][] = []
   const kept: bigint[] = []
@@ -154,19 +154,19 @@ once('a lane asks ahead of need where less than half is left of what is spent in
     reclaim: async () => {},
     giveBack: (amount: bigint) => void kept.push(amount),
   }
-  const lane = new LeaseLane(source, { ...REAL, now: () => now })
-  lane.onSpent(30n)
-  lane.onHeld()
+  const lease = new SharedLease(source, { ...REAL, now: () => now })
+  lease.onSpent(30n)
+  lease.onHeld()
   expect(asked).toEqual([])
   left = 14n
-  lane.onHeld()
+  lease.onHeld()
   expect(asked).toEqual([[0n, 30n]])
   await turn()
   // It gives back what it did not use for ten seconds, but for what it spends in so many.
   left = 100n
-  lane.round((now += 10_000))
+  lease.round((now += 10_000))
   left = 100n
-  for (const ms of [9_999, 1, 9_999, 1]) lane.round((now += ms))
+  for (const ms of [9_999, 1, 9_999, 1]) lease.round((now += ms))
   expect(kept).toEqual([30n, 0n])
 })
 

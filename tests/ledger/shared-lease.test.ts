@@ -1,10 +1,10 @@
 import { expect } from 'bun:test'
-import { LeaseLane } from '../../src/ledger/lease-lane.ts'
+import { SharedLease } from '../../src/ledger/shared-lease.ts'
 import { runs } from '../runs.ts'
 import { once } from '../stores.ts'
 import { randomOf } from '../../prove/table.ts'
 
-/** Lanes of several processes that race for what one store has, in simulated time: its answers come late. */
+/** Leases of several processes that race for what one store has, in simulated time: its answers come late. */
 
 class Time {
   #now = 0
@@ -48,7 +48,7 @@ class Time {
 }
 
 /** `leased`: as the process knows it; `shard`: as the store does. */
-type Process = { lane: LeaseLane; leased: bigint; held: bigint; shard: bigint }
+type Process = { lease: SharedLease; leased: bigint; held: bigint; shard: bigint }
 
 /** Processes that lease amounts of 1 from a store which has `free`, and hold them until the end. */
 class Race {
@@ -75,7 +75,7 @@ class Race {
         this.free += idle
       })
     }
-    const lane = new LeaseLane(
+    const lease = new SharedLease(
       {
         left: () => own.leased - own.held,
         acquire: async (least, most) => {
@@ -91,25 +91,25 @@ class Race {
         reclaim: async () => {
           await time.sleep(this.#latency())
           for (const other of this.processes)
-            if (other !== own) time.after(this.#latency(), () => other.lane.giveBack())
+            if (other !== own) time.after(this.#latency(), () => other.lease.giveBack())
         },
         giveBack,
       },
       time,
     )
-    const own = { lane, leased: 0n, held: 0n, shard: 0n }
+    const own = { lease, leased: 0n, held: 0n, shard: 0n }
     return own
   }
 
   async ask(process: number): Promise<void> {
     const own = this.processes[process]!
     while (own.leased - own.held < 1n) {
-      if (await own.lane.get(1n)) continue
+      if (await own.lease.get(1n)) continue
       if (own.leased - own.held >= 1n) break
       return
     }
     own.held += 1n
-    own.lane.onHeld()
+    own.lease.onHeld()
     this.served += 1
   }
 }
@@ -131,12 +131,12 @@ once('a request is served from what its own process is giving back', async () =>
   for (const laterMs of [0, 20]) {
     let latencyMs = 10
     const race = new Race(1, 1n, () => latencyMs)
-    const { lane } = race.processes[0]!
+    const { lease } = race.processes[0]!
     // Leased, and not held, by a request that waits for something else besides.
-    race.time.after(0, () => void lane.get(1n))
+    race.time.after(0, () => void lease.get(1n))
     race.time.after(200, () => {
       latencyMs = 100
-      lane.giveBack()
+      lease.giveBack()
       latencyMs = 10
     })
     race.time.after(200 + laterMs, () => void race.ask(0))
@@ -152,7 +152,7 @@ async function outcomeOf(
   const time = new Time()
   let questions = 0
   const answer = (): Promise<void> => time.sleep(answerMs(++questions))
-  const lane = new LeaseLane(
+  const lease = new SharedLease(
     {
       left: () => 0n,
       acquire: async () => {
@@ -164,7 +164,7 @@ async function outcomeOf(
     },
     time,
   )
-  const known = lane
+  const known = lease
     .get(1n)
     .catch(String)
     .then((outcome) => ({ outcome, atMs: time.now(), questions }))

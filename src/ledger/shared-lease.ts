@@ -31,17 +31,17 @@ type LeaseSource = {
 /** `granted`: leased now; `elsewhere`: what other processes have leased. */
 export type Acquired = { granted: bigint; elsewhere: bigint }
 
-/** The time of a lane: of this machine, or of a simulation. */
-export type LaneTime = { now(): number; sleep(ms: number): Promise<void>; within: typeof within }
+/** The time of a lease: of this machine, or of a simulation. */
+export type LeaseTime = { now(): number; sleep(ms: number): Promise<void>; within: typeof within }
 
-export const REAL: LaneTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms), within }
+export const REAL: LeaseTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms), within }
 
 type Waiting = { amount: bigint; resolve: (isEnough: boolean) => void; reject: (error: unknown) => void }
 
 /** The lease of one process from one source. One request to the store is under way at a time. */
-export class LeaseLane {
+export class SharedLease {
   readonly #source: LeaseSource
-  readonly #time: LaneTime
+  readonly #time: LeaseTime
   #waiting: Waiting[] = []
   #isBusy = false
   /** When those that wait now get no further question. */
@@ -60,7 +60,7 @@ export class LeaseLane {
   /** Amounts that were given back so far, and those of them that the store may not have yet. */
   #returns = { begun: 0, open: 0 }
 
-  constructor(source: LeaseSource, time: LaneTime = REAL) {
+  constructor(source: LeaseSource, time: LeaseTime = REAL) {
     this.#source = source
     this.#time = time
     this.#spanEndsAt = time.now() + SPAN_MS
