@@ -177,6 +177,8 @@ describe.skipIf(disk === undefined)('a full disk', () => {
           .filter((one) => one === 'failed 0 false').length,
       ).toBe(WAYS.length / 2)
       expect(records.filter(({ ending, bill }) => ending === 'completed' && bill === BILL).length).toBe(charged)
+      // The provider did what it was asked.
+      expect(records.filter(({ attempts }) => attempts?.includes('"error"') === true)).toEqual([])
       const streamed = (await Promise.all(answers)).filter(({ id }) => id !== '').map(({ id }) => unprefixed(id))
       expect(streamed.filter((id) => !records.some((record) => record.id === id))).toEqual([])
       await expectBookRight(small.copy())

@@ -61,6 +61,19 @@ describe('media to which the result of a tool refers by name', () => {
   })
 })
 
+test('a file to which the result of a tool refers keeps its name, without a label', () => {
+  const file = { inlineData: { mimeType: 'application/pdf', data: 'JVBERi0=', displayName: 'a.pdf' } }
+  const { body, losses } = sendTo(
+    'responses',
+    contextOf('generateContent', requestOf({ of: { $ref: 'a.pdf' } }, [file])),
+  )
+  expect((body.input as Json[]).at(-1)!.output).toEqual([
+    { type: 'input_text', text: '{"of":{"$ref":"a.pdf"}}' },
+    { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' },
+  ])
+  expect(losses).toEqual([])
+})
+
 test.each(['messages', 'responses', 'chat.completions'] as const)(
   'a name to which nothing refers is a loss for %s',
   (provider) => {

@@ -184,10 +184,7 @@ export class ConstrainedSchemaWriter {
     const allowed = Object.entries(objectOf(schema.properties)).filter(([, inner]) => inner !== false)
     const properties = blank(
       Object.fromEntries(
-        allowed.map(([name, inner]) => [
-          name,
-          this.write(isObject(inner) ? inner : true, joinPath(path, `properties.${name}`)),
-        ]),
+        allowed.map(([name, inner]) => [name, this.write(objectOf(inner), joinPath(path, `properties.${name}`))]),
       ),
     )
     for (const name of names(schema.required))

@@ -279,6 +279,7 @@ test('chunks without an id or a model get both, whatever the chunk before had', 
   for (const data of [
     '{"model":"up","choices":[{"index":0}]}',
     '{"model":"up","choices":[{"index":1}]}',
+    '{"model":"up","choices":[{"index":2}],"id":"up"}',
     '{"model":"up","choices":[{"index":2}],"id":"up","error":null}',
     '{"id":"up","model":"up","choices":[{"index":3}]}',
     '{"id":"up","model":"up","choices":[{"index":4}],"usage":{"prompt_tokens":1}}',
