@@ -33,6 +33,14 @@ const ERRORS: [status: number, said: string, fields: ProviderErrorFields, code: 
     [500, 'broken', {}, 'upstream_error', 502, 'The provider failed (500). Its message: broken'],
   ]
 
+test('a message is cut after 4,000 characters', () => {
+  for (const [length, kept] of [
+    [4_000, 'x'.repeat(4_000)],
+    [4_001, `${'x'.repeat(4_000)}…`],
+  ] as const)
+    expect(upstreamError(422, 'x'.repeat(length)).message).toBe(kept)
+})
+
 test.each(ERRORS)('the status %j with the message %j and %j is %s', (status, said, fields, code, ours, says) => {
   expect(upstreamError(status, said, fields)).toMatchObject({ code, status: ours })
   expect(upstreamError(status, said, fields).message).toStartWith(says)

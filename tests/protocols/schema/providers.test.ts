@@ -71,7 +71,7 @@ describe('a schema of another dialect', () => {
         odd: { $ref: '#/definitions/odd', nullable: true },
         any: { anyOf: [{ type: 'string' }], nullable: true },
       },
-      definitions: { odd: { type: 'Thing' } },
+      definitions: { odd: { type: 'Thing' }, old: { type: 'STRING', nullable: false } },
       dependencies: { pair: ['other'], n: { required: ['list'] } },
     }
     expect(anthropicTool(old).schema).toEqual({
@@ -91,7 +91,7 @@ describe('a schema of another dialect', () => {
         odd: { anyOf: [{ $ref: '#/definitions/odd' }, { type: 'null' }] },
         any: { anyOf: [{ type: 'string' }, { type: 'null' }] },
       },
-      definitions: { odd: { type: 'Thing' } },
+      definitions: { odd: { type: 'Thing' }, old: { type: 'string' } },
       dependentRequired: { pair: ['other'] },
       dependentSchemas: { n: { required: ['list'] } },
     })

@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import type { GenerationEvent } from '../../../src/generation/event.ts'
 import { protocols } from '../../../src/protocols/index.ts'
-import { unwrap } from '../../../src/protocols/schema/wrapping.ts'
+import { SchemaBudget, type Schema } from '../../../src/protocols/schema/schema.ts'
+import { objectResponse, unwrap } from '../../../src/protocols/schema/wrapping.ts'
 import { eventsOf, written } from '../../translating.ts'
 
 /** Response schemas that are wrapped in an object, and the responses that are unwrapped. */
@@ -52,6 +53,13 @@ test.each([
     part: expect.any(Number),
     text: wrapped ? '{"city":"Rome"}' : '{"answer":{"city":"Rome"}}',
   })
+})
+
+test('a choice of objects is wrapped, and an object is not', () => {
+  const wraps = (schema: Schema): boolean => objectResponse({ type: 'schema', schema }, new SchemaBudget()).wrapped
+  expect(wraps({ type: 'object', properties: {} })).toBe(false)
+  for (const keyword of ['enum', 'const', 'not', 'anyOf', 'oneOf', 'allOf'])
+    expect(wraps({ type: 'object', [keyword]: keyword === 'const' || keyword === 'not' ? {} : [{}] })).toBe(true)
 })
 
 test.each([
