@@ -92,11 +92,13 @@ test('an endpoint without a limit is entered at once beside one that has it', ()
 
 test('a request whose client has left does not wait', async () => {
   const { counted } = modulesOf({ server: 1 })
-  void counted.enter('ada', signal)
-  void counted.enter('ada', signal)
+  const first = (await counted.enter('ada', signal))!
+  const second = counted.enter('ada', signal)
   expect(counted.waiting).toBe(1)
   await expect(counted.enter('ada', AbortSignal.abort())).rejects.toMatchObject({ code: 'overloaded' })
   expect(counted.waiting).toBe(1)
+  first.end()
+  expect(await second).toBeDefined()
 })
 
 test('no generation is counted without a limit', () => {
