@@ -120,7 +120,6 @@ describe('the call for the end of a prediction', () => {
       if (deadline.owner instanceof Webhooks) delays.push(ms)
       Deadlines.prototype.set.call(deadlines, deadline, ms)
     })
-    const isWaiting = (): boolean => delays.length > 0
     try {
       const webhooks = webhooksWith({ retryAfterMs: [40_000, 50_000_000] })
       await finish(webhooks, ended(prediction('/a')))
@@ -137,8 +136,9 @@ describe('the call for the end of a prediction', () => {
       await store.predictions.updateDelivery(delivery!.id, 1, 0)
       delays.length = 0
       webhooks.round()
-      await until(isWaiting)
-      expect([...new Set(delays)]).toEqual([60_000])
+      await until(() => delays.includes(60_000))
+      // A search that was under way finds a call that is due by now.
+      expect(delays.filter((ms) => ms > 0 && ms !== 60_000)).toEqual([])
     } finally {
       set.mockRestore()
     }
