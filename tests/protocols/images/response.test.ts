@@ -37,12 +37,14 @@ const USAGE = {
 }
 
 describe('reading a response', () => {
-  test('is finishing once it has an image', () => {
+  test('is finishing once it has an image, and ends once', () => {
     const reader = images.call!.reader(undefined as never)
     reader.read({ data: '{"type":"image_generation.partial_image","b64_json":"eA=="}' })
     expect(reader.finishing).toBe(false)
     reader.read({ data: JSON.stringify({ type: 'image_generation.completed', b64_json: PNG }) })
     expect(reader.finishing).toBe(true)
+    expect(reader.end()).toEqual([{ type: 'finish', reason: 'stop', raw: 'stop' }])
+    expect(reader.end()).toEqual([])
   })
 
   test('finds its images, with the media types of their bytes, and its usage', () => {

@@ -261,10 +261,12 @@ describe('a response', () => {
       cited_text: 'c',
       encrypted_index: 'e',
     }
+    const found = { type: 'search_result_location', source: 'https://y', title: 'Y', cited_text: 'd' }
+    const document = { type: 'page_location', document_title: 'Z', cited_text: 'e' }
     expect(
       parts([
         open(0, { type: 'text', text: '' }),
-        append(0, { type: 'citations_delta', citation }),
+        ...[citation, found, document].map((one) => append(0, { type: 'citations_delta', citation: one })),
         append(0, { type: 'text_delta', text: 'abc' }),
         shut(0),
       ]),
@@ -272,7 +274,11 @@ describe('a response', () => {
       {
         type: 'text',
         text: 'abc',
-        citations: [{ url: 'https://x', title: 'X', citedText: 'c', start: 0, end: 3, native: citation }],
+        citations: [
+          { url: 'https://x', title: 'X', citedText: 'c', start: 0, end: 3, native: citation },
+          { url: 'https://y', title: 'Y', citedText: 'd', start: 0, end: 3, native: found },
+          { title: 'Z', citedText: 'e', start: 0, end: 3, native: document },
+        ],
       },
     ])
   })

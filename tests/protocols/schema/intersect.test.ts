@@ -63,6 +63,7 @@ const JOINED: Joined[] = [
   [{ items: A }, { items: { type: 'string' }, minItems: 1 }, { items: A, minItems: 1 }],
   [{ items: A }, { items: { type: 'number' } }, undefined],
   [{ items: A }, { items: A, prefixItems: [A] }, undefined],
+  [{ items: A, unevaluatedItems: false }, { unevaluatedItems: false }, undefined],
   [{ contains: A }, { minContains: 2 }, undefined],
   [{ contains: A }, { minItems: 2 }, { contains: A, minItems: 2 }],
   [
