@@ -349,21 +349,6 @@ describe('a response', () => {
     }
   })
 
-  test('has steps of tools that the provider ran, which failed or not', () => {
-    const ran = (content: Any): Any => ({ type: 'code_execution_tool_result', tool_use_id: 'c', content })
-    const answered = (is_error: boolean): Any => ({ type: 'mcp_tool_result', tool_use_id: 'm', is_error, content: 'x' })
-    const content = [
-      ran({ type: 'code_execution_tool_result_error', error_code: 'unavailable' }),
-      ran({ type: 'code_execution_result', stdout: '', stderr: 'no', return_code: 1 }),
-      ran({ type: 'code_execution_result', stdout: '1', stderr: '', return_code: 0 }),
-      answered(true),
-      answered(false),
-    ]
-    const { parts: read } = fold(readResponse({ content, stop_reason: 'end_turn' }))
-    const failed = [true, true, false, true, false]
-    expect(read).toMatchObject(failed.map((one) => ({ type: 'native', steps: [{ failed: one }] })))
-  })
-
   test('that is an error object is thrown, and any other body is refused', () => {
     expect(() => readResponse({ type: 'error', error: { type: 'overloaded_error', message: 'x' } })).toThrow(
       expect.objectContaining({ code: 'overloaded' }),
