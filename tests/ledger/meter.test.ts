@@ -135,7 +135,7 @@ const part = (type: 'reasoning' | 'image' | 'audio' | 'text', text: string): Gen
 ]
 
 describe('by the clock', () => {
-  test('a meter tells the age of its request, the time since the first event, and that of the latest attempt', () => {
+  test('a meter gives the age of its request, the time since the first event, and that of the latest attempt', () => {
     const pass = stoppedClock()
     const meter = newMeter()
     pass(10)
@@ -176,7 +176,7 @@ describe('by the clock', () => {
   })
 })
 
-test('a meter tells once that something was received, and how much of each kind', () => {
+test('a meter reports once that something was received, and how much of each kind', () => {
   const meter = newMeter()
   let moves = 0
   meter.onMoved = () => moves++
@@ -225,7 +225,7 @@ test.each([
   expect(meter.receivedTokens).toBe(tokens)
 })
 
-test('a hold grows as soon as so much is received, and it is told whether the response goes on', () => {
+test('a hold grows as soon as so much is received, with a flag for a response that goes on', () => {
   const meter = newMeter()
   const [open, calls] = [{} as never, [] as unknown[]]
   meter.follow(open, (...called) => calls.push(called))

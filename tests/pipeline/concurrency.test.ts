@@ -118,7 +118,7 @@ test.each([
   expect(await counted.enter('ada', signal)).toBeDefined()
 })
 
-test('a full server and a full account are told apart', async () => {
+test('a full server and a full account have errors of their own', async () => {
   const { counted } = modulesOf({ server: 1, account: 1, requests: 0 })
   void counted.enter('ada', signal)
   await expect(counted.enter('ada', signal)).rejects.toMatchObject({ code: 'quota_exceeded' })

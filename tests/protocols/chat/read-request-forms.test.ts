@@ -172,7 +172,7 @@ test('entries are joined where index, form and kind are the same', () => {
   expect(textOf(encrypted, entry('B', { index: 0 }))).toEqual(['', 'B'])
 })
 
-test('reasoning stands where its signature says that it was generated, between texts and calls', () => {
+test('reasoning is read where its signature says that it was generated, between texts and calls', () => {
   const issuer = { provider: 'p', model: 'm' }
   const signed = (data: string, note: string) => ({
     type: 'reasoning.encrypted',

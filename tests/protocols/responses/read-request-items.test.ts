@@ -196,7 +196,7 @@ describe('a tool', () => {
     expect(described('N.')).toEqual(['The tools of n (f): N.\n\nF.', {}])
   })
 
-  test('that others cannot be told to allow is not known, with its path', () => {
+  test('that other protocols cannot allow is a field of this one alone, with its path', () => {
     const choice = (...tools: object[]) => read({ tool_choice: { type: 'allowed_tools', mode: 'auto', tools } })
     const hosted = { type: 'web_search' }
     const both = choice({ type: 'function', name: 'f' }, hosted)
