@@ -99,6 +99,10 @@ export class GatewayError extends Error {
 export const invalid = (param: string, message: string): GatewayError =>
   new GatewayError('invalid_request', `${param}: ${message}`, { param })
 
+/** True where the store could not be read or written, and a retry may succeed. */
+export const isUnavailable = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && error.code === 'store_unavailable'
+
 /** Anything thrown as a GatewayError. An unexpected error becomes a 500 whose message reveals nothing internal. */
 export const asGatewayError = (error: unknown): GatewayError =>
   error instanceof GatewayError ? error : new GatewayError('internal_error', 'Internal error.', { cause: error })

@@ -1,4 +1,4 @@
-import { GatewayError } from '../error.ts'
+import { isUnavailable } from '../error.ts'
 import { log } from '../log/log.ts'
 
 export type Write = () => Promise<void>
@@ -76,7 +76,3 @@ export class PendingWrites {
     this.#waiting = this.#waiting.filter((other) => other !== write)
   }
 }
-
-/** True where the store could not be written and a retry may succeed. */
-export const isUnavailable = (error: unknown): error is GatewayError =>
-  error instanceof GatewayError && error.code === 'store_unavailable'

@@ -1,15 +1,7 @@
+import { isUnavailable } from '../../error.ts'
 import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
 import { type Address, type Binding, PostgresClient, type Queries, type Questions } from './client.ts'
-import {
-  asStoreError,
-  Fenced,
-  isDisconnected,
-  isOfTable,
-  isRepeatable,
-  isUnavailable,
-  Unacknowledged,
-  unavailable,
-} from './errors.ts'
+import { asStoreError, Fenced, isDisconnected, isOfTable, isRepeatable, Unacknowledged, unavailable } from './errors.ts'
 import { pause, Pool } from './pool.ts'
 
 /** Writes that one transaction takes. */
@@ -67,6 +59,7 @@ export class Connection implements Queries {
   /** The most connections that reads take. */
   readonly readers: number
   readonly #pool: Pool
+  /** The time for which writes wait for a server that is away: none while the store closes. */
   patienceMs: number
   #writer: PostgresClient | undefined
   #pending: Pending[] = []

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../error.ts'
+import { GatewayError, isUnavailable } from '../../error.ts'
 import { stringOf } from '../../json/parse.ts'
 
 /** This process was declared dead by another one, which has taken over what it had open. It must not write any more. */
@@ -50,9 +50,6 @@ export const isDisconnected = (error: unknown): boolean => {
   if (isSqlState(code)) return DISCONNECTED.test(code)
   return code !== '' || /connection|terminated|timeout/i.test(error instanceof Error ? error.message : '')
 }
-
-export const isUnavailable = (error: unknown): error is GatewayError =>
-  error instanceof GatewayError && error.code === 'store_unavailable'
 
 /** True where a write that failed was not made, and will not be. */
 export const isUnwritten = (error: unknown): boolean => isUnavailable(error) && !(error.cause instanceof Unacknowledged)

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import { type Address, type Binding, PostgresClient, type Queries } from './client.ts'
-import { asStoreError, isDisconnected } from './errors.ts'
+import { asStoreError } from './errors.ts'
 
 /** Callers that may wait for a connection. */
 const MAX_WAITING = 2_000
@@ -58,9 +58,6 @@ export class Pool implements Queries {
       this.statements += 1
       try {
         return await run(client)
-      } catch (error) {
-        if (isDisconnected(error)) client.destroy()
-        throw error
       } finally {
         this.#lent.delete(client)
         this.#giveBack(client)
